@@ -81,6 +81,100 @@ def gene() -> Given:
     return net, np.arange(1.0, 11), ("M",)
 
 
+def three_stages() -> Given:
+    """Promoter, mRNA and protein, per second (Shahrezaei and Swain 2008, figure 3D)."""
+    net = ts.Network("three_stages")
+    for name, count in (("OFF", 1), ("ON", 0), ("M", 0), ("P", 0)):
+        net.add_species(name, count)
+    for name, rate in (("on", 3e-4), ("off", 1e-4), ("transcription", 2e-3), ("translation", 0.05)):
+        net.add_parameter(name, rate)
+    net.add_reaction("OFF -> ON", rate="on")
+    net.add_reaction("ON -> OFF", rate="off")
+    net.add_reaction("ON -> ON + M", rate="transcription")
+    net.add_reaction("M -> M + P", rate="translation")
+    net.add_reaction("M ->", rate=5e-3)
+    net.add_reaction("P ->", rate=5e-4)
+    return net, np.arange(1, 16) * 1000.0, ("M", "P")
+
+
+def self_activation() -> Given:
+    """A protein that activates its own gene, per second (Lin and Doering 2016, section II)."""
+    net = ts.Network("self_activation")
+    for name in ("M", "P"):
+        net.add_species(name, 0)
+    for name, value in (
+        ("burst", 40.0),
+        ("basal", 2 / 3600),
+        ("induced", 10 / 3600),
+        ("half", 200.0),
+    ):
+        net.add_parameter(name, value)
+    net.add_reaction("-> M", law="basal + induced * P^4 / (half^4 + P^4)")
+    net.add_reaction("M -> M + P", law="burst / 120 * M")
+    net.add_reaction("M ->", rate=1 / 120)
+    net.add_reaction("P ->", rate=1 / 3600)
+    return net, np.arange(1, 16) * 2400.0, ("P",)
+
+
+def cycles() -> Given:
+    """Predators A and prey B on 3,200 places, E of them empty (McKane and Newman 2005, figure 1)."""
+    net = ts.Network("cycles")
+    for name, count in (("A", 800), ("B", 800), ("E", 1600)):
+        net.add_species(name, count)
+    for name, rate in (("birth", 0.1), ("death", 0.1), ("eating", 0.25), ("killing", 0.05)):
+        net.add_parameter(name, rate)
+    net.add_reaction("B + E -> 2 B", law="2 * birth * B * E / 3200")
+    net.add_reaction("A -> E", rate="death")
+    net.add_reaction("A + B -> 2 A", law="2 * eating * A * B / 3200")
+    net.add_reaction("A + B -> A + E", law="2 * killing * A * B / 3200")
+    return net, np.arange(1, 16) * 5.0, ("A", "B")
+
+
+def proofreading() -> Given:
+    """Ligands join two receptors R, and dimers are modified five times, per second.
+
+    Hlavacek and others 2001: a dimer D of k modifications that loses a receptor loses these too.
+    """
+    net = ts.Network("proofreading")
+    for name, count in (("L", 602), ("R", 300_000), ("S", 0), *((f"D{k}", 0) for k in range(6))):
+        net.add_species(name, count)
+    for name, rate in (("bind", 1.661e-8), ("join", 3.333e-6), ("leave", 0.1), ("modify", 0.4)):
+        net.add_parameter(name, rate)
+    net.add_reaction("L + R -> S", rate="bind")
+    net.add_reaction("S + R -> D0", rate="join")
+    net.add_reaction("S -> L + R", rate="leave")
+    for k in range(6):
+        net.add_reaction(f"D{k} -> S + R", law=f"2 * leave * D{k}")
+        if k < 5:
+            net.add_reaction(f"D{k} -> D{k + 1}", rate="modify")
+    return net, np.arange(1, 13) * 10.0, ("L", "D0", "D5")
+
+
+def promoters() -> Given:
+    """Three genes of the same mean that switch slowly and fast, per second (Munsky 2012, figure 2B)."""
+    net = ts.Network("promoters")
+    for gene, factor in (("1", 1), ("2", 5), ("3", 25)):
+        for name, count in (("OFF", 1), ("ON", 0), ("M", 0)):
+            net.add_species(name + gene, count)
+        net.add_parameter("on" + gene, factor / 2250)
+        net.add_parameter("off" + gene, factor / 750)
+        net.add_reaction(f"OFF{gene} -> ON{gene}", rate="on" + gene)
+        net.add_reaction(f"ON{gene} -> OFF{gene}", rate="off" + gene)
+        net.add_reaction(f"ON{gene} -> ON{gene} + M{gene}", rate=1 / 3)
+        net.add_reaction(f"M{gene} ->", rate=1 / 300)
+    return net, np.arange(1, 16) * 200.0, ("M1", "M2", "M3")
+
+
+# What is published: deviations of the noise of each column, and cells that are seen.
+PUBLISHED: dict[Callable[[], Given], tuple[dict[str, float], int]] = {
+    three_stages: ({"M": 1.0, "P": 10.0}, 6),
+    self_activation: ({"P": 30.0}, 3),
+    cycles: ({"A": 30.0, "B": 30.0}, 1),
+    proofreading: ({"L": 10.0, "D0": 5.0, "D5": 5.0}, 1),
+    promoters: ({"M1": 15.0, "M2": 15.0, "M3": 15.0}, 4),
+}
+
+
 @dataclass(frozen=True)
 class Short:
     """A model with the first rows of its data alone."""

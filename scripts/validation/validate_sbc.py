@@ -4,14 +4,17 @@ A parameter is drawn from its prior, and data are simulated with it. Then its ra
 from its posterior is uniformly distributed. A row fails if a chi-square test of ten bins of ranks has a
 p-value below 0.001, or if the fraction of 90 % intervals that contain the parameter is four standard
 deviations off: a correct program fails in one of 900 rows. Chains start at the median of the prior.
-`--cases TEXT` runs the cases whose name contains the text.
+`--cases TEXT` runs the cases whose name contains the text. With `--seeds 0` the parameters are the
+medians of the priors, for published models the published values, and intervals are printed.
 """
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import starmap
 from pathlib import Path
 from typing import Any
@@ -41,14 +44,20 @@ class Case:
     priors
         Median and deviation of the logarithm of each unknown parameter.
     noise
-        Deviation of what is seen; 0: counts.
+        Deviation of what is seen, or that of each column; 0: counts.
+    cells
+        Cells with the same parameters that are seen.
+    n
+        Particles of the filter of a cell.
     """
 
     method: str
     model: inference_models.Short
     priors: Mapping[str, tuple[float, float]]
-    noise: float
+    noise: float | Mapping[str, float]
     posterior: Callable[..., Posterior]
+    cells: int = 1
+    n: int = 40
 
     def __str__(self) -> str:
         """Method, model and what is unknown."""
@@ -58,11 +67,26 @@ class Case:
         """Priors as calls take them."""
         return {k: f"lognormal(median={m},sigma={s})" for k, (m, s) in self.priors.items()}
 
+    def medians(self) -> dict[str, float]:
+        """Medians of the priors."""
+        return {k: median for k, (median, _) in self.priors.items()}
+
+    def deviations(self) -> dict[str, float]:
+        """Deviation of the noise of each column."""
+        _, _, columns = self.model()
+        return {
+            c: self.noise[c] if isinstance(self.noise, Mapping) else self.noise for c in columns
+        }
+
+    def noises(self) -> dict[str, str]:
+        """Noises as calls take them."""
+        return {name: f"normal(sd={sd})" for name, sd in self.deviations().items()}
+
 
 def chains(case: Case, net: ts.Network, data: dict[str, Any], seed: int, device: Any) -> Posterior:
     """The last places of chains, one draw each; the interval is of all steps."""
     result = ts.pmmh(
-        net, data, case.texts(), observe=_noises(case, data), n=40, chains=DRAWS, warm_up=100,
+        net, data, case.texts(), observe=case.noises(), n=case.n, chains=DRAWS, warm_up=100,
         steps=60, seed=seed, device=device, quiet=True,
     )  # fmt: skip
     return {
@@ -74,7 +98,7 @@ def chains(case: Case, net: ts.Network, data: dict[str, Any], seed: int, device:
 def clouds(case: Case, net: ts.Network, data: dict[str, Any], seed: int, device: Any) -> Posterior:
     """Draws of SMC² after the last row, by weight."""
     result = ts.smc2(
-        net, data, case.texts(), observe=_noises(case, data), n=20, draws=150, seed=seed,
+        net, data, case.texts(), observe=case.noises(), n=20, draws=150, seed=seed,
         device=device, quiet=True,
     )  # fmt: skip
     chosen = np.random.default_rng(seed).choice(150, DRAWS, p=result.weights[-1])
@@ -106,7 +130,7 @@ def grid(case: Case, net: ts.Network, data: dict[str, Any], seed: int, device: A
     known = np.linspace(-3.5, 3.5, 15)
     logs = [
         ts.exact_filter(
-            net, data, observe=_noises(case, data), parameters={name: median * math.exp(sigma * z)}
+            net, data, observe=case.noises(), parameters={name: median * math.exp(sigma * z)}
         ).log_likelihood
         for z in known.tolist()
     ]
@@ -118,10 +142,6 @@ def grid(case: Case, net: ts.Network, data: dict[str, Any], seed: int, device: A
     levels = [*np.random.default_rng(seed).random(DRAWS), *LEVELS]
     result = median * np.exp(sigma * np.interp(levels, ladder, edges))
     return {name: (result[:DRAWS], (float(result[-2]), float(result[-1])))}
-
-
-def _noises(case: Case, data: dict[str, Any]) -> dict[str, str]:
-    return {name: f"normal(sd={case.noise})" for name in data if name != "time"}
 
 
 def cases() -> Iterator[Case]:
@@ -145,6 +165,27 @@ def cases() -> Iterator[Case]:
         for model, rows, priors in table:
             few = short(model, min(rows, 2) if counts else rows)
             yield Case(method, few, priors, 0.0 if counts else 2.0, posterior)
+    for published, (noises, cells) in inference_models.PUBLISHED.items():
+        net, times, _ = published()
+        priors = {name: (value, 0.5) for name, value in net.parameter_values().items()}
+        yield Case("pmmh", short(published, len(times)), priors, noises, chains, cells, 100)
+
+
+def data_set(
+    case: Case, rates: Mapping[str, float], seed: int, device: Any,
+    draws: np.random.Generator | None = None,
+) -> tuple[ts.Network, dict[str, Any]]:  # fmt: skip
+    """The network, and what is seen of its cells with noise, as calls take it."""
+    draws = np.random.default_rng(seed) if draws is None else draws
+    net, times, columns = case.model()
+    result = ts.run(net, n=case.cells, times=times, set=dict(rates), seed=seed, device=device)
+    noise = draws.standard_normal((len(columns), case.cells, len(times)))
+    data: dict[str, Any] = {"time": np.tile(times, case.cells)}
+    if case.cells > 1:
+        data["cell"] = np.repeat(np.arange(case.cells), len(times))
+    for (column, sd), errors in zip(case.deviations().items(), noise, strict=True):
+        data[column] = (result.counts(column) + sd * errors).ravel()
+    return net, data
 
 
 def rank(name: str, seed: int, device: Any) -> dict[str, tuple[int, bool]]:
@@ -153,16 +194,26 @@ def rank(name: str, seed: int, device: Any) -> dict[str, tuple[int, bool]]:
     place = ts.CPU(threads=1) if device == "cpu" else device
     draws = np.random.default_rng([seed, number])
     true = {k: m * math.exp(s * draws.standard_normal()) for k, (m, s) in case.priors.items()}
-    net, times, columns = case.model()
-    time_course = ts.run(net, n=1, times=times, set=true, seed=seed, device=place)
-    noise = case.noise * draws.standard_normal((len(columns), len(times)))
-    seen = {c: time_course.counts(c)[0] + e for c, e in zip(columns, noise, strict=True)}
-    data = {"time": times, **seen}
-    result = case.posterior(case, net, data, seed, place)
+    result = case.posterior(case, *data_set(case, true, seed, place, draws), seed, place)
     return {
         k: (int((values < true[k]).sum()), bool(low <= true[k] <= high))
         for k, (values, (low, high)) in result.items()
     }
+
+
+def recovered(name: str, device: Any) -> list[list[str]]:
+    """Rows of a case whose parameters are the medians of the priors."""
+    case = next(one for one in cases() if str(one) == name)
+    place = ts.CPU(threads=1) if device == "cpu" else device
+    true, given = case.medians(), data_set(case, case.medians(), 1, place)
+    began = time.process_time()
+    result = case.posterior(case, *given, 1, place)
+    seconds = time.process_time() - began
+    return [
+        [str(case.model), k, f"{true[k]:.4g}", f"{np.median(values):.3g}",
+         f"{low:.3g} to {high:.3g}", f"{seconds:.0f}", "yes" if low <= true[k] <= high else "no"]
+        for k, (values, (low, high)) in result.items()
+    ]  # fmt: skip
 
 
 def table(
@@ -195,6 +246,14 @@ COLUMNS = {
 }
 
 
+RECOVERED = {
+    "model": COLUMNS["model"], "parameter": COLUMNS["parameter"],
+    "true": "value with which data are simulated", "median": "of 19 draws of the posterior",
+    "90 % interval": "of the posterior", "seconds": "processor time of the posterior",
+    "held": "whether the interval contains the true value",
+}  # fmt: skip
+
+
 def line(case: Case, name: str, counts: Sequence[int], held: float) -> list[str]:
     """A row of the table."""
     bins = np.reshape(counts, (BINS, -1)).sum(axis=1)
@@ -210,6 +269,12 @@ def run(given: Any) -> Outcome:
     parts = given.cases or [""]
     chosen = [i for i, one in enumerate(cases()) if any(part in str(one) for part in parts)]
     device = "cuda" if given.device == "cuda" else "cpu"
+    if not given.seeds:
+        names = [str(one) for i, one in enumerate(cases()) if i in chosen]
+        rows = [row for own in map(partial(recovered, device=device), names) for row in own]
+        return Outcome(
+            "Recovered parameters", f"One data set of each model, {device}.", RECOVERED, rows
+        )
     result = table(chosen, given.seeds, given.jobs, device, given.seconds, given.keep)
     return Outcome("Simulation-based calibration", f"Up to {given.seeds} data sets, {device}.", COLUMNS,
                    list(starmap(line, result)))  # fmt: skip

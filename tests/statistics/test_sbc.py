@@ -5,10 +5,15 @@ A row of a right program fails once in 1,000 by its ranks, and once in 16,000 by
 
 from __future__ import annotations
 
+import inference_models
+import numpy as np
 import pytest
 import validate_sbc
 
+import tauslab as ts
+
 CASES = [str(one) for one in validate_sbc.cases()]
+PUBLISHED = CASES[-len(inference_models.PUBLISHED) :]
 
 
 def _require_uniform_ranks(name, data_sets):
@@ -24,9 +29,31 @@ def test_ranks_of_a_few_data_sets_are_uniform():
 # The last place of each of many short chains is a draw, whether or not they are long enough alone.
 @pytest.mark.validate
 @pytest.mark.filterwarnings("ignore:the chains ended with an effective size")
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", CASES[: -len(PUBLISHED)])
 def test_ranks_are_uniform(name):
     _require_uniform_ranks(name, 100)
+
+
+@pytest.mark.validate
+@pytest.mark.filterwarnings("ignore:the chains ended with an effective size")
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_published_values_are_recovered(name):
+    """One data set of a fixed seed; each interval of a right program misses in one of ten."""
+    rows = validate_sbc.recovered(name, "cpu")
+    assert [row for row in rows if row[-1] != "yes"] == []
+
+
+def test_data_tell_published_values_from_others():
+    """Likelihoods of a data set of a fixed seed at rates three times too large or too small."""
+    case = next(one for one in validate_sbc.cases() if str(one) == PUBLISHED[3])
+    net, data = validate_sbc.data_set(case, case.medians(), 1, "cpu")
+    rates = {name: np.full(9, value) for name, value in case.medians().items()}
+    for place, values in enumerate(rates.values()):
+        values[1 + 2 * place : 3 + 2 * place] *= 3.0, 1 / 3
+    found = ts.particle_filters(
+        net, data, observe=case.noises(), n=50, parameters=rates, seed=1, device="cpu", quiet=True
+    )
+    assert (found.log_likelihood[1:] < found.log_likelihood[0] - 2).all()
 
 
 @pytest.mark.parametrize("counts", [[20] + [8] * 18 + [36], [0] * 5 + [20] * 10 + [0] * 5])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, field, replace
@@ -159,10 +158,11 @@ def abc_smc(
     place = device_settings(given.device)
     with file.held(), closing(open_backend(**place, comm=ranks)) as backend:
         densities = Densities(backend, ranks, len(parsed))
-        sampler = Sampler(parsed, simulate, compared.observed, settings, densities)
+        ahead = 1.5 if ranks.any(backend.style.warp > 1) else 1.0
+        sampler = Sampler(parsed, simulate, compared.observed, settings, densities, ahead)
         if kept := file.take_up():
             sampler.go_on(kept)
-            simulate.ended = ended_before(kept)
+            sampler.ended_early = ended_before(kept)
         simulate.begin(sampler.first_draws(_TRIED_ALONE))
         with Progress(
             settings.generations * given.n, ranks.rank, quiet=given.quiet,
@@ -176,11 +176,12 @@ def abc_smc(
                     bar.tell(f"epsilon {done[-1].epsilon:.4g}, kept {done[-1].acceptance:.2g}")
                 bar.update(len(done) * given.n + sampler.accepted, 0)
                 file.save(
-                    lambda: sampler.kept() | ended_counts(simulate.ended), last=bool(sampler.ended)
+                    lambda: sampler.kept() | ended_counts(sampler.ended_early),
+                    last=bool(sampler.ended),
                 )
 
             sampler.run(after_launch)
-    _warn_of_ended(simulate.ended)
+    _warn_of_ended(sampler.ended_early)
     _warn_of_range(sampler, compared)
     return _result(parsed, sampler, compared, seed)
 
@@ -369,36 +370,39 @@ class _Simulations:
         self._options = {**compared.options, "device": given.device, "comm": ranks, "quiet": True}
         if given.max_steps is not None:
             self._options["max_steps"] = given.max_steps
-        self.ended = Counter[int]()  # candidates, by status
         self._never_negative = {*network.species, *_rate_constants(network)}
         self._launched = False  # the first launch warns for all, also of long runs
 
     def begin(self, draws: Mapping[str, FloatArray]) -> None:
-        """Settle the method; refuse priors of whose `draws` none can be taken.
+        """Settle the method, which a pilot chooses for some; `draws` are of the priors."""
+        self._draws = draws
+        large = len(self._network.reactions) > LARGEST_UNROLLED
+        if large or isinstance(self._method, Auto | ODE):
+            self._method = self._settled(self._taken())
+
+    def _taken(self) -> Mapping[str, FloatArray]:
+        """The first of the draws that the model takes.
 
         Raises
         ------
         ModelError, ConfigError
-            What the last of them says.
+            It takes none: what it says of the last of them.
         """
+        draws = self._draws
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             for row in range(len(next(iter(draws.values())))):
                 values = {name: column[row : row + 1] for name, column in draws.items()}
                 try:
                     self._run(values, 0, 0, np.zeros(1, bool))
-                    self._method = self._settled(values)
                 except (ModelError, ConfigError) as error:
                     refused = error
                 else:
-                    return
+                    return values
         raise refused
 
     def _settled(self, values: Mapping[str, FloatArray]) -> Method:
         """The method with what a pilot of a generation of these values chooses for it."""
-        large = len(self._network.reactions) > LARGEST_UNROLLED
-        if not (large or isinstance(self._method, Auto | ODE)):
-            return self._method
         rows = {name: np.repeat(column, self._particles) for name, column in values.items()}
         with self._opened(rows, self._particles, 0) as setup:
             result = setup.task.settled_method
@@ -407,7 +411,9 @@ class _Simulations:
         # A pilot of each launch would order reactions by its first values.
         return replace(result, presimulation=requested or 0) if isinstance(result, SSA) else result
 
-    def __call__(self, values: Mapping[str, FloatArray], generation: int, first: int) -> FloatArray:
+    def __call__(
+        self, values: Mapping[str, FloatArray], generation: int, first: int
+    ) -> tuple[FloatArray, Array]:
         with warnings.catch_warnings():
             if self._launched:
                 warnings.simplefilter("ignore")
@@ -417,29 +423,38 @@ class _Simulations:
 
     def _simulated(
         self, values: Mapping[str, FloatArray], generation: int, first: int
-    ) -> FloatArray:
-        """Summaries; halves are tried apart where a set of values is refused."""
+    ) -> tuple[FloatArray, Array]:
+        """Summaries and statuses; halves are tried apart where a set of values is refused."""
         m = len(next(iter(values.values())))
         good = np.ones(m, bool)
         for name in self._never_negative & values.keys():
             good &= values[name] >= 0
-        missing = np.full((m, len(self._compared.observed)), np.nan)
+        missing = np.full((m, len(self._compared.observed)), np.nan), np.zeros(m, np.uint8)
+        if not (good.any() or self._launched):
+            self._taken()
         if not good.any():
             return missing
         # Others keep their numbers: values that can be taken stand in.
         stand_in = np.where(good, np.arange(m), np.flatnonzero(good)[0])
         try:
-            result = self._run({k: v[stand_in] for k, v in values.items()}, generation, first, good)
+            result, ended = self._run(
+                {k: v[stand_in] for k, v in values.items()}, generation, first, good
+            )
         except (ModelError, ConfigError):
+            if not self._launched:
+                self._taken()
+                self._launched = True
             if m == 1:
                 return missing
         else:
-            return result if good.all() else np.where(good[:, None], result, np.nan)
+            return np.where(good[:, None], result, np.nan) if not good.all() else result, ended
         half = m // 2
-        return np.concatenate([
+        parts = [
             self._simulated({k: v[part] for k, v in values.items()}, generation, first + part.start)
             for part in (slice(0, half), slice(half, m))
-        ])  # fmt: skip
+        ]
+        summaries, ended = map(np.concatenate, zip(*parts, strict=True))
+        return summaries, ended
 
     def _opened(
         self, values: Mapping[str, FloatArray], n: int, generation: int, **place: int
@@ -458,8 +473,8 @@ class _Simulations:
 
     def _run(
         self, values: Mapping[str, FloatArray], generation: int, first: int, good: BoolArray
-    ) -> FloatArray:
-        """Summaries; counts those that are `good` and end early."""
+    ) -> tuple[FloatArray, Array]:
+        """Summaries, and the statuses of those that are `good` and end early, 0 of others."""
         m = len(next(iter(values.values()), [0]))
         # Equations draw nothing, and their trajectories have no numbers.
         place: dict[str, Any] = {} if isinstance(self._method, ODE) else {"first": first}
@@ -472,10 +487,10 @@ class _Simulations:
                 setup.outlook = setup.outlook or Outlook(0.0)
             result = run_portion(setup, setup.task, self._ranks, lambda: False)
         status = np.ravel(result.status)
-        self.ended.update(status[ended_early(status) & good].tolist())
+        ended = np.where(ended_early(status) & good, status, 0)
         collected = self._compared.summarise(result)
         if rows is None:
-            return collected
+            return collected, ended
         time_courses = collected.reshape(m, len(rows.models), len(rows))
         seen = [
             draw(
@@ -484,7 +499,7 @@ class _Simulations:
             )
             for i, (one, own) in enumerate(zip(rows.models, numbers, strict=True))
         ]  # fmt: skip
-        return np.hstack(seen)
+        return np.hstack(seen), ended
 
 
 def _rate_constants(network: Network) -> Iterator[str]:

@@ -49,11 +49,12 @@ class Proposals:
         more = -len(centres) % _IN_BLOCK  # which weigh nothing
         stream = self._backend.stream(waited=True)
         result = [self._backend.empty((m,), np.float64) for _ in range(2)]
+        roots = np.pad(roots, ((0, 0), (0, 0), (0, more)), constant_values=1.0)
         given: dict[str, Any] = {
             "places": m, "centres": len(centres), "stride": len(centres) + more,
-            "place": up(places), "spread": up(spread),
+            "place": up(places), "spread": up(spread), "over_spread": up(1 / spread),
             "centre": up(np.pad(centres, ((0, more), (0, 0))).T),
-            "roots": up(np.pad(roots, ((0, 0), (0, 0), (0, more)), constant_values=1.0)),
+            "roots": up(roots), "over": up(1 / np.einsum("iij->ij", roots)),
             "logs": up(np.pad(logs, (0, more), constant_values=-np.inf)),
             "largest": result[0], "sums": result[1],
         }  # fmt: skip

@@ -280,6 +280,23 @@ def test_the_size_of_a_launch_changes_no_bit(monkeypatch, noise, method):
         assert found() == whole
 
 
+def test_candidates_ahead_count_nowhere(monkeypatch):
+    """A GPU simulates more than are expected to be enough; also those that end early count so."""
+
+    def found():
+        with pytest.warns(UserWarning, match="with status step_limit") as warned:
+            made = ts.abc_smc(
+                immigration(), {"time": [1.0, 4.0], "X": [4, 7]},
+                {"k": "uniform(0,30)", "loss": "uniform(0.1,2)"}, n=60, generations=3,
+                max_steps=40, **HOW,
+            )  # fmt: skip
+        return made.digest(), [str(one.message) for one in warned]
+
+    whole = found()
+    monkeypatch.setattr(abc, "Sampler", lambda *given: sampler.Sampler(*given[:-1], 3.0))
+    assert found() == whole
+
+
 def test_a_method_is_chosen_once_for_all_launches(monkeypatch):
     """Pilots of launches would choose by the values of each."""
     requested = []

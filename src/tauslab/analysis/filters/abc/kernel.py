@@ -13,13 +13,14 @@ from tauslab.analysis.filters.draws import uniforms_of
 from tauslab.analysis.particles.shares import Shares
 from tauslab.analysis.particles.sums import fixed_sum, fixed_sums
 from tauslab.analysis.particles.weights import normalised
-from tauslab.base.arrays import BoolArray, FloatArray, UintArray
+from tauslab.base.arrays import BoolArray, FloatArray, IntArray, UintArray
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.particles.proposals import Proposals
 from tauslab.model.portable import normal_quantile, portable_log, rounded_log
 
 _LEAST_NEAR = 4  # particles per parameter that give a covariance
+_STEPS = 4  # per particle, of a table that spares most searches
 _RIDGE = 1e-10  # of the spread of all particles, in a covariance that is hardly regular
 
 
@@ -45,7 +46,11 @@ class Kernel:
 
     def __init__(self, centres: FloatArray, weights: FloatArray, near: BoolArray) -> None:
         n, size = centres.shape
-        self._centres, self._ladder = centres, np.add.accumulate(weights)
+        self._centres, self._ladder = centres.T.copy(), np.add.accumulate(weights)
+        # Of numbers from 0 to 1 in equal steps: the centre that each chooses, at most the last.
+        steps = 1 << (_STEPS * n - 1).bit_length()
+        starts = np.arange(steps + 1) / steps * self._ladder[-1]
+        self._first = np.minimum(np.searchsorted(self._ladder, starts, side="right"), n - 1)
         self._log_weights = portable_log(weights)
         if near.sum() < _LEAST_NEAR * size:
             near = np.ones(n, bool)
@@ -70,21 +75,30 @@ class Kernel:
     def propose(self, words: UintArray) -> FloatArray:
         """Places ``[m, parameter]`` of random words ``[m, 1 + parameter or more]``."""
         uniforms = uniforms_of(words)
-        at = np.searchsorted(self._ladder, uniforms[:, 0] * self._ladder[-1], side="right")
-        at = np.minimum(at, len(self._ladder) - 1)
-        size = self._centres.shape[1]
-        z = normal_quantile(uniforms[:, 1 : 1 + size])
-        step = np.empty_like(z)
+        at = self._chosen(uniforms[:, 0])
+        size = len(self._centres)
+        z = normal_quantile(uniforms[:, 1 : 1 + size].T)
+        result = np.empty((len(words), size))
         for row in range(size):
-            step[:, row] = self._roots[row, 0, at] * z[:, 0]
+            step = self._roots[row, 0][at] * z[0]
             for column in range(1, row + 1):
-                step[:, row] += self._roots[row, column, at] * z[:, column]
-        return np.asarray(self._centres[at] + self._spread * step)
+                step += self._roots[row, column][at] * z[column]
+            result[:, row] = self._centres[row][at] + self._spread[row] * step
+        return result
+
+    def _chosen(self, uniforms: FloatArray) -> IntArray:
+        """The first centre up to which the weights exceed a part of their sum."""
+        ladder, first = self._ladder, self._first
+        part = uniforms * ladder[-1]
+        at = first[(uniforms * (len(first) - 1)).astype(np.int64)]  # or one before it
+        later = np.flatnonzero(ladder[at] <= part)
+        at[later] = np.searchsorted(ladder, part[later], side="right")
+        return np.asarray(np.minimum(at, len(ladder) - 1))
 
     def log_density(self, places: FloatArray, densities: Densities) -> FloatArray:
         """Logarithms ``[m]`` of the density of proposals, up to a constant. Collective."""
         logs = self._log_weights - self._log_sizes
-        return densities(places, self._centres, self._spread, self._roots, logs)
+        return densities(places, self._centres.T, self._spread, self._roots, logs)
 
 
 def importance_weights(log_prior: FloatArray, log_proposal: FloatArray) -> FloatArray:

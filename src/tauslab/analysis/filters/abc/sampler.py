@@ -10,6 +10,7 @@ number of ranks changes a bit.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,12 +29,14 @@ from tauslab.store.state import State
 
 _MOST_NUMBERS = 1 << 24  # of a launch: simulations times summaries
 _MOST, _LEAST = 1 << 17, 64  # simulations of a launch
+_MOST_AHEAD = 1 << 15  # of which some may not be needed
 _MORE = 1.1  # candidates of a launch over those that are expected to be enough
 _SEEN, _SEEN_NUMBERS = 1 << 16, 1 << 22  # of the first simulations, which make the next scale
 _NONE_IN = 10  # over the least acceptance: so many candidates of which none is near are enough
 
-# Values ``[m]`` by name, generation, number of the first -> summaries ``[m, summary]``.
-Simulate = Callable[[Mapping[str, FloatArray], int, int], FloatArray]
+# Values ``[m]`` by name, generation, number of the first -> summaries ``[m, summary]``, and the
+# statuses ``[m]`` of those that ended early, 0 of others.
+Simulate = Callable[[Mapping[str, FloatArray], int, int], tuple[FloatArray, Array]]
 
 
 @dataclass(frozen=True)
@@ -87,14 +90,23 @@ class Sampler:
     ----------
     observed
         Summaries ``[summary]`` of the data, NaN where one is missing.
+    ahead
+        Candidates simulated by the first launch of a generation, over those that are expected to be
+        enough: on a GPU some more take no longer. Those that are not needed count nowhere.
+
+    Attributes
+    ----------
+    ended_early
+        Simulations that ended early, by status.
     """
 
     def __init__(
         self, priors: Mapping[str, Prior], simulate: Simulate, observed: FloatArray,
-        settings: Settings, densities: Densities,
+        settings: Settings, densities: Densities, ahead: float,
     ) -> None:  # fmt: skip
         self._priors, self._simulate, self._observed = priors, simulate, observed
         self._settings, self._densities = settings, densities
+        self._ahead, self.ended_early = ahead, Counter[int]()
         self.populations: list[Population] = []
         self.simulated = np.zeros((0, len(observed)))  # of the last population
         self.ended = ""
@@ -112,13 +124,28 @@ class Sampler:
             last = self.populations[-1]
             if settings.scale is None:
                 self._scale = scale_of(self._seen)
-            far = distances(self.simulated, self._observed, self._scale, settings.norm)
-            self._epsilon = self._next_epsilon(far, last.weights)
-            self._kernel = Kernel(last.places, last.weights, far <= self._epsilon)
+            self._epsilon = self._next_epsilon(self._distances(), last.weights)
         self._places = np.zeros((0, len(self._priors)))
         self._near, self._far = np.zeros((0, size)), np.zeros(0)
         self._seen = np.zeros((0, size))
+        # Which candidates lie within the prior, and these: places, summaries, statuses.
+        self._made: list[Array] = [
+            np.zeros(0, bool), self._places, self._near, np.zeros(0, np.uint8)
+        ]  # fmt: skip
         self.candidates = self.simulations = self._tried = 0
+
+    def _distances(self) -> FloatArray:
+        """Distances of the last population, on the present scale."""
+        if self._settings.scale is not None:  # as it was
+            return self.populations[-1].distances
+        return distances(self.simulated, self._observed, self._scale, self._settings.norm)
+
+    def _proposal(self) -> Kernel:
+        """The kernel of this generation, made where it is first needed."""
+        if self._kernel is None:
+            last = self.populations[-1]
+            self._kernel = Kernel(last.places, last.weights, self._distances() <= self._epsilon)
+        return self._kernel
 
     def _next_epsilon(self, far: FloatArray, weights: FloatArray) -> float:
         g, settings = len(self.populations), self._settings
@@ -155,14 +182,11 @@ class Sampler:
 
     def _launch(self) -> None:
         """Simulate candidates, and keep those that come near enough."""
-        settings, g = self._settings, len(self.populations)
-        m = self._launch_size()
-        places, inside = self._candidates(self.candidates, m)
-        self.candidates += m
-        places = places[inside]
+        settings = self._settings
+        places, result, ended = self._simulated(self._launch_size())
         if not len(places):
             return
-        result = self._simulate(values_at(self._priors, places), g, self.simulations)
+        self.ended_early.update(ended[ended > 0].tolist())
         far = distances(result, self._observed, self._scale, settings.norm)
         near = np.flatnonzero((far <= self._epsilon) & (far < np.inf))
         near = near[: settings.n - self.accepted]
@@ -176,14 +200,39 @@ class Sampler:
         self._near = np.concatenate([self._near, result[near]])
         self._far = np.concatenate([self._far, far[near]])
 
+    def _simulated(self, m: int) -> list[Array]:
+        """Places, summaries and statuses of the next m candidates, of those within the prior."""
+        more = m - len(self._made[0])
+        if more > 0:
+            number = self.simulations + len(self._made[1])
+            if not self.candidates:
+                more = max(m, min(int(self._ahead * m), _MOST_AHEAD, self._most()))
+            places, inside = self._candidates(self.candidates + len(self._made[0]), more)
+            places = places[inside]
+            made = [inside, places, np.zeros((0, len(self._observed))), np.zeros(0, np.uint8)]
+            if len(places):
+                values = values_at(self._priors, places)
+                made[2:] = self._simulate(values, len(self.populations), number)
+            if len(self._made[0]):
+                made = [np.concatenate(pair) for pair in zip(self._made, made, strict=True)]
+            self._made = made
+        inside, *arrays = self._made
+        within = int(np.count_nonzero(inside[:m]))
+        self._made = [inside[m:], *(array[within:] for array in arrays)]
+        self.candidates += m
+        return [array[:within] for array in arrays]
+
+    def _most(self) -> int:
+        """Candidates of a launch at most."""
+        return max(1, min(_MOST, _MOST_NUMBERS // max(1, len(self._observed))))
+
     def _launch_size(self) -> int:
         """How many candidates are likely to be enough: a function of counts alone."""
         n = self._settings.n
         expected = math.ceil(_MORE * (n - self.accepted) / self._rate())
         if self.candidates:  # a few that were kept say little about the rate
             expected = min(expected, max(4 * self.candidates, n))
-        most = max(1, min(_MOST, _MOST_NUMBERS // max(1, len(self._observed))))
-        return min(max(_LEAST, expected), most, self._enough() - self.candidates)
+        return min(max(_LEAST, expected), self._most(), self._enough() - self.candidates)
 
     def _rate(self) -> float:
         """Part of the candidates that is expected to be kept."""
@@ -195,10 +244,11 @@ class Sampler:
         return self._settings.quantile if len(self.populations) == 1 else 0.6 * last.acceptance
 
     def _candidates(self, first: int, m: int) -> tuple[FloatArray, BoolArray]:
-        """Places ``[m, parameter]`` of the next candidates, and which lie within the prior."""
-        if self._kernel is None:
-            return places_of(self._priors, self._words(0, first, m)[:, 1:]), np.ones(m, bool)
-        places = self._kernel.propose(self._words(len(self.populations), first, m))
+        """Places ``[m, parameter]`` of candidates, and which lie within the prior."""
+        words = self._words(len(self.populations), first, m)
+        if not self.populations:
+            return places_of(self._priors, words[:, 1:]), np.ones(m, bool)
+        places = self._proposal().propose(words)
         return places, log_density_at(self._priors, places) > -np.inf
 
     def _words(self, generation: int, first: int, m: int) -> UintArray:
@@ -217,9 +267,9 @@ class Sampler:
         """Weigh the particles of the generation, and begin the next."""
         n = self._settings.n
         weights = np.full(n, 1 / n)
-        if self._kernel is not None:
+        if self.populations:
             log_prior = log_density_at(self._priors, self._places)
-            log_proposal = self._kernel.log_density(self._places, self._densities)
+            log_proposal = self._proposal().log_density(self._places, self._densities)
             weights = importance_weights(log_prior, log_proposal)
         far, scale = self._far, self._scale
         if self._settings.scale is None and not self.populations:
@@ -329,10 +379,8 @@ class Sampler:
         self._epsilon = float(epsilons[-1])
         if done:
             last = self.populations[-1]
-            far = distances(self.simulated, self._observed, self._scale, self._settings.norm)
             if len(self._settings.epsilons):  # there may be more of them now
-                self._epsilon = self._next_epsilon(far, last.weights)
-            self._kernel = Kernel(last.places, last.weights, far <= self._epsilon)
+                self._epsilon = self._next_epsilon(self._distances(), last.weights)
         self.candidates, self.simulations, self._tried = (int(x) for x in now)
         self._places = kept.take("places", np.float64, None, len(self._priors))
         self._near = kept.take("near", np.float64, len(self._places), size, nan=True)

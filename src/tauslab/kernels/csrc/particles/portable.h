@@ -39,6 +39,12 @@ DEVICE double divided(double x, double by, double one_over) {
     return FMA(FMA(-by, about, x), one_over, about);
 }
 
+// The same for any `by`, where no number is tiny: a first step brings the product within a unit in the last place.
+DEVICE double divided_by_any(double x, double by, double one_over) {
+    const double about = divided(x, by, one_over);
+    return FMA(FMA(-by, about, x), one_over, about);
+}
+
 // exp(x) for x in (-700, 0].
 DEVICE double host_exp(double x) {
     constexpr double LN2 = HOST_LN2_HIGH + HOST_LN2_LOW;

@@ -18,67 +18,96 @@ struct ProposalArguments {
     const double *place;          // [places, N_PARAMETERS]
     const double *centre;         // [N_PARAMETERS, stride]
     const double *spread;         // [N_PARAMETERS]
+    const double *over_spread;    // [N_PARAMETERS]: 1 over it
     const double *roots;          // [N_PARAMETERS, N_PARAMETERS, stride]: lower triangles
+    const double *over;           // [N_PARAMETERS, stride]: 1 over their diagonals
     const double *logs;           // [stride]: of a weight over the size of its root
     double *largest, *sums;       // [places]: the largest logarithm, and the sum over it
 };
 
-// Logarithms of what the centres from `first` on add at a place.
-DEVICE void logs_at(const ProposalArguments &a, const double *place, i64 first,
-                    double (&x)[OF_LANE]) {
-    double solved[N_PARAMETERS][OF_LANE], square[OF_LANE] = {};
-    UNROLL for (int row = 0; row < N_PARAMETERS; ++row) {
-        const double *const centre = a.centre + row * a.stride + first;
-        const double *const roots = a.roots + row * N_PARAMETERS * a.stride + first;
-        double(&rest)[OF_LANE] = solved[row];
-        LANE_LOOP for (int i = 0; i < OF_LANE; ++i) rest[i] =
-            (place[row] - centre[i]) / a.spread[row];
-        UNROLL for (int column = 0; column < row; ++column) {
-            LANE_LOOP for (int i = 0; i < OF_LANE; ++i) rest[i] -=
-                roots[column * a.stride + i] * solved[column][i];
+// Places of an item, which share what is loaded of a centre.
+constexpr int PLACES = LANES_OF_BLOCK > 1 ? 4 : 1;
+
+// Logarithms of what the centres from `first` on add at each place.
+DEVICE void logs_at(const ProposalArguments &a, const double *const (&place)[PLACES], i64 first,
+                    double (&x)[PLACES][OF_LANE]) {
+    UNROLL for (int t = 0; t < PLACES; ++t) {
+        double solved[N_PARAMETERS][OF_LANE], square[OF_LANE] = {};
+        UNROLL for (int row = 0; row < N_PARAMETERS; ++row) {
+            const double *const centre = a.centre + row * a.stride + first;
+            const double *const roots = a.roots + row * N_PARAMETERS * a.stride + first;
+            const double *const over = a.over + row * a.stride + first;
+            double(&rest)[OF_LANE] = solved[row];
+            LANE_LOOP for (int i = 0; i < OF_LANE; ++i) rest[i] =
+                divided_by_any(place[t][row] - centre[i], a.spread[row], a.over_spread[row]);
+            UNROLL for (int column = 0; column < row; ++column) {
+                LANE_LOOP for (int i = 0; i < OF_LANE; ++i) rest[i] -=
+                    roots[column * a.stride + i] * solved[column][i];
+            }
+            LANE_LOOP for (int i = 0; i < OF_LANE; ++i) {
+                rest[i] = divided_by_any(rest[i], roots[row * a.stride + i], over[i]);
+                square[i] += rest[i] * rest[i];
+            }
         }
-        LANE_LOOP for (int i = 0; i < OF_LANE; ++i) {
-            rest[i] /= roots[row * a.stride + i];
-            square[i] += rest[i] * rest[i];
-        }
+        LANE_LOOP for (int i = 0; i < OF_LANE; ++i) x[t][i] = a.logs[first + i] - 0.5 * square[i];
     }
-    LANE_LOOP for (int i = 0; i < OF_LANE; ++i) x[i] = a.logs[first + i] - 0.5 * square[i];
 }
 
 KERNEL(add_proposals, const ProposalArguments a) {
     const i64 lane = GLOBAL_ID % LANES_OF_BLOCK, blocks = blocks_of(a.centres);
-    for (i64 item = GLOBAL_ID / LANES_OF_BLOCK; item < a.places;
+    for (i64 item = GLOBAL_ID / LANES_OF_BLOCK; item * PLACES < a.places;
          item += GLOBAL_SIZE / LANES_OF_BLOCK) {
-        const double *const place = a.place + item * N_PARAMETERS;
-        double x[OF_LANE], largest = -tl_infinity();
+        const double *place[PLACES];
+        UNROLL for (int t = 0; t < PLACES; ++t) {
+            const i64 number = item * PLACES + t;
+            place[t] = a.place + (number < a.places ? number : a.places - 1) * N_PARAMETERS;
+        }
+        // A compiler vectorises loops over lanes that each do one thing.
+        double x[PLACES][OF_LANE], most[PLACES][OF_LANE], largest[PLACES];
+        UNROLL for (int t = 0; t < PLACES; ++t) {
+            LANE_LOOP for (int i = 0; i < OF_LANE; ++i) most[t][i] = -tl_infinity();
+        }
         for (i64 block = 0; block < blocks; ++block) {
             logs_at(a, place, block * IN_BLOCK + lane, x);
-            LANE_LOOP for (int i = 0; i < OF_LANE; ++i) largest = x[i] > largest ? x[i] : largest;
+            UNROLL for (int t = 0; t < PLACES; ++t) {
+                LANE_LOOP for (int i = 0; i < OF_LANE; ++i) most[t][i] =
+                    x[t][i] > most[t][i] ? x[t][i] : most[t][i];
+            }
         }
-        largest = largest_of_lanes(largest);
+        UNROLL for (int t = 0; t < PLACES; ++t) {
+            double own = most[t][0];
+            for (int i = 1; i < OF_LANE; ++i) own = most[t][i] > own ? most[t][i] : own;
+            largest[t] = largest_of_lanes(own);
+        }
         // Sums of whole subtrees that wait for their neighbours, by level.
-        double waiting[LEVELS], sum = 0.0;
+        double waiting[LEVELS][PLACES];
         for (i64 block = 0; block < blocks; ++block) {
             const i64 first = block * IN_BLOCK + lane, size = a.centres - first;
             logs_at(a, place, first, x);
-            LANE_LOOP for (int i = 0; i < OF_LANE; ++i) {
-                const double less = x[i] - largest;
-                const double found = host_exp(less > LEAST ? less : LEAST);
-                x[i] = i < size ? found : 0.0;
+            UNROLL for (int t = 0; t < PLACES; ++t) {
+                LANE_LOOP for (int i = 0; i < OF_LANE; ++i) {
+                    const double less = x[t][i] - largest[t];
+                    x[t][i] = less > LEAST ? less : LEAST;
+                }
+                LANE_LOOP for (int i = 0; i < OF_LANE; ++i) x[t][i] = host_exp(x[t][i]);
+                for (i64 i = size > 0 ? size : 0; i < OF_LANE; ++i) x[t][i] = 0.0;
+                double sum = sum_by_halves(x[t], IN_BLOCK);
+                int level = 0;
+                for (; block >> level & 1; ++level) sum = waiting[level][t] + sum;
+                waiting[level][t] = sum;
             }
-            sum = sum_by_halves(x, IN_BLOCK);
-            int level = 0;
-            for (; block >> level & 1; ++level) sum = waiting[level] + sum;
-            waiting[level] = sum;
         }
         // Partial sums without a partner are added in order of their level, the smallest first.
-        int level = 0;
-        while (!(blocks >> level & 1)) ++level;
-        sum = waiting[level];
-        while (blocks >> ++level)
-            if (blocks >> level & 1) sum = waiting[level] + sum;
-        if (lane != 0) continue;
-        a.largest[item] = largest;
-        a.sums[item] = sum;
+        int lowest = 0;
+        while (!(blocks >> lowest & 1)) ++lowest;
+        for (int t = 0; t < PLACES && lane == 0; ++t) {
+            const i64 number = item * PLACES + t;
+            double sum = waiting[lowest][t];
+            for (int level = lowest + 1; blocks >> level; ++level)
+                if (blocks >> level & 1) sum = waiting[level][t] + sum;
+            if (number >= a.places) continue;
+            a.largest[number] = largest[t];
+            a.sums[number] = sum;
+        }
     }
 }
