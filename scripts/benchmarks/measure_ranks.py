@@ -37,7 +37,7 @@ TAKEN = 200  # numbers of a counter
 
 
 def launched(machine: Machine, n: int, what: str, *words: str) -> Answer:
-    """Start a job of this file on so many ranks; what rank 0 told.
+    """Start a job of this file on so many ranks; what rank 0 printed.
 
     ``TAUSLAB_LAUNCHER`` is the launcher with its options, without the number of ranks.
     """
@@ -163,7 +163,7 @@ def particles(machine: Machine, folder: Path, case: str) -> dict[str, float]:
 
 
 class Pretended(Communicator):
-    """Rank `rank` of `size` in this process: what rank 0 told all is told again to the others."""
+    """Rank `rank` of `size` in this process: what rank 0 broadcast is broadcast again."""
 
     def __init__(self, rank: int, size: int, said: list[Any]) -> None:
         self.rank, self.size, self._said = rank, size, said

@@ -75,11 +75,11 @@ from benchmark_cases import CASES
 from machine import Machine
 from tauslab.runner.ensemble.driver import EnsembleRun
 run = EnsembleRun.run
-def told(self):
+def recorded(self):
     tally = run(self)
     print("events", tally.work["events"], flush=True)
     return tally
-EnsembleRun.run = told
+EnsembleRun.run = recorded
 CASES[sys.argv[1]].work(Machine("cuda", scale=float(sys.argv[2])))
 """
 # Shares of what the device can do over a whole launch.

@@ -137,7 +137,7 @@ def _program() -> ctypes.CDLL:
 
 
 def main() -> None:
-    """Run a model's file a few times, and tell the counts."""
+    """Run a model's file a few times, and return the counts."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", type=Path)
     parser.add_argument("--seconds", type=float, required=True)

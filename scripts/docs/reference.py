@@ -352,7 +352,7 @@ def _table(parser: argparse.ArgumentParser) -> str:
         own = [a for a in group._group_actions if a.dest != "help"]  # noqa: SLF001
         if own and group.title in GROUPS:
             lines.append(f"| **{group.title}** | |")
-        lines += [f"| {_spelt(action)} | {_told(action)} |" for action in own]
+        lines += [f"| {_spelt(action)} | {_meaning(action)} |" for action in own]
     return "\n".join(lines)
 
 
@@ -392,7 +392,7 @@ def _spelt(action: argparse.Action) -> str:
     return f"`{', '.join(action.option_strings)}{values}`".replace("|", "\\|")
 
 
-def _told(action: argparse.Action) -> str:
+def _meaning(action: argparse.Action) -> str:
     reported = (action.help or "").replace("|", "\\|")
     again = isinstance(action, argparse._AppendAction) and "repeated" not in reported  # noqa: SLF001
     return f"{reported}{'; may be repeated' if again else ''}"

@@ -45,7 +45,7 @@ def exact_runs(early: Arrays, kind: str) -> tuple[FloatArray, FloatArray]:
     return early[f"{kind}exact:times"], bound(early[f"{kind}exact:counts"])
 
 
-def tell_early(early: Arrays) -> None:
+def print_early(early: Arrays) -> None:
     """Means with standard errors, and how far apart they are."""
     for kind, label in (("", "D of the file"), ("fast-", "tenfold D")):
         times, exact = exact_runs(early, kind)
@@ -128,7 +128,7 @@ def collect(files: list[str], out: Path) -> None:
 
 
 def main() -> None:
-    """Tell and draw."""
+    """Print and draw."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("file", nargs="*", help="KIND=FILE, to be put together")
     parser.add_argument("-o", "--output", type=Path, default=Path("figures"))
@@ -142,7 +142,7 @@ def main() -> None:
         "lattice": [swings_of_planes(lattice["times"], lattice["bound"])],
         "exact": exact_swings(),
     }
-    tell_early(early)
+    print_early(early)
     for label, runs in result.items():
         period, error = pooled_period(runs)
         print(f"{label}: {period:.2f} ± {error:.2f} s; by run:",

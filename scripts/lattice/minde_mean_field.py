@@ -147,7 +147,7 @@ def solved(factors: Factors, times: FloatArray) -> tuple[Rings, FloatArray]:
 
 
 def main() -> None:
-    """Integrate, and tell bound MinD early and the changes of sides."""
+    """Integrate, and print bound MinD early and the changes of sides."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     names = ", ".join(field.name for field in fields(Factors))
     parser.add_argument("factor", nargs="*", help=f"NAME=VALUE, of {names}")

@@ -38,7 +38,7 @@ def test_a_random_lattice_follows_its_law(order):
 
 
 @pytest.mark.validate
-def test_a_wrong_face_is_told():
+def test_a_wrong_face_is_reported():
     """The face that lets particles out is a wall in what is run."""
     from random_lattices import draw_case
 

@@ -46,7 +46,7 @@ def read_any(comm: Communicator, path: Path) -> Network | Lattice | Hybrid:
     return read_together(comm, path)
 
 
-def read_with_progress(path: str | Path, tell: Callable[[str], object]) -> Network:
+def read_with_progress(path: str | Path, report: Callable[[str], object]) -> Network:
     """Read a well-stirred model, and say what takes a while; for one rank that reads for all.
 
     Raises
@@ -55,7 +55,7 @@ def read_with_progress(path: str | Path, tell: Callable[[str], object]) -> Netwo
         As `tauslab.formats.read.read_network`.
     """
     if Path(path).suffix.lower() == ".bngl":
-        tell(f"{path}: BioNetGen generates the network")
+        report(f"{path}: BioNetGen generates the network")
     return readers.read_network(path)
 
 

@@ -129,7 +129,7 @@ def replacing(path: object) -> str:
 
 @contextmanager
 def listening() -> Iterator[list[str | Warning]]:
-    """Within it collect what `warn` is given, in this thread; it is told all the same."""
+    """Within it collect what `warn` is given, in this thread; it is also warned."""
     reported: list[str | Warning] = []
     token = _heard.set((*_heard.get(), reported))
     try:

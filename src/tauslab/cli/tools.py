@@ -73,7 +73,7 @@ def require_safe_output(arguments: argparse.Namespace) -> None:
 
 
 def code_alone(error: BaseException) -> int | None:
-    """Tell what ended a command of one process; its exit code, or None for a fault of ours."""
+    """Report what ended a command of one process; its exit code, or None for a fault of ours."""
     if isinstance(error, KeyboardInterrupt):
         print("tauslab: interrupted", file=sys.stderr)
         return 130

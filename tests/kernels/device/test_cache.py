@@ -246,7 +246,7 @@ def test_a_build_that_fails_leaves_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_library_that_the_system_does_not_load_is_told(tmp_path):
+def test_a_library_that_the_system_does_not_load_is_reported(tmp_path):
     """As one on a file system mounted noexec, whose folder the message names."""
     library = tmp_path / "ab" / "abc.so"
     library.parent.mkdir()

@@ -47,7 +47,7 @@ def test_means_of_drawn_models(monkeypatch):
     assert len(actual.gaps) >= 8
 
 
-def test_what_is_wrong_is_told():
+def test_what_is_wrong_is_reported():
     """A course that is not allowed, and two that do not come as often as they should."""
     allowed = {((Fraction(1),),): Fraction(3, 4), ((Fraction(2),),): Fraction(1, 4)}
     actual = Found()
@@ -122,7 +122,7 @@ def test_time_zero_just_after_and_what_moves():
         solutions_of(*both, rates={"y": Fraction(-1)}, x=0, y=2)
 
 
-def test_events_without_end_are_told():
+def test_events_without_end_are_reported():
     flips = [event("up", ("lt", "x", Fraction(1)), Fraction(1), initial=False),
              event("down", ("ge", "x", Fraction(1)), Fraction(0))]  # fmt: skip
     with pytest.raises(AmbiguousError, match="without end"):

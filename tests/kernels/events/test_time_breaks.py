@@ -64,7 +64,7 @@ def test_a_trigger_of_the_time_alone_is_seen() -> None:
         assert result["X"][0, 0] == 16
 
 
-def test_pulses_of_a_swept_width_begin_in_time_and_are_told() -> None:
+def test_pulses_of_a_swept_width_begin_in_time_and_are_reported() -> None:
     net = pulsed("if(time - 10 * floor(time / 10) < width, 100, 0)")
     with pytest.warns(UserWarning, match="at times that are too many or differ"):
         result = ts.run(
@@ -92,7 +92,7 @@ def test_no_smooth_pulse_at_a_drawn_time_is_passed_over() -> None:
     assert abs(actual - mean) < 5 * math.sqrt(mean / 2000)
 
 
-def test_smooth_pulses_that_are_no_function_of_one_line_are_told() -> None:
+def test_smooth_pulses_that_are_no_function_of_one_line_are_reported() -> None:
     net = pulsed("50 * exp(-((time - 50) / width) ^ 2 * time / 50)")
     with pytest.warns(UserWarning, match="differ between trajectories"):
         ts.run(net, times=[100.0], sweep={"width": [0.1, 0.2]}, method="ode", device="cpu")
@@ -164,7 +164,7 @@ def test_no_pulse_of_a_clock_is_passed_over(law: str, method: str) -> None:
     assert abs(actual - mean) < (1e-3 * mean if method == "ode" else 5 * math.sqrt(mean / n))
 
 
-def test_pulses_of_clocks_with_swept_starts_are_told() -> None:
+def test_pulses_of_clocks_with_swept_starts_are_reported() -> None:
     net = pulsed(CLOCKED[0])
     net.add_species("V", 10)
     net.add_rate("V", "2")

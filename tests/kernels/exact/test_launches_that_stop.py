@@ -94,9 +94,9 @@ def test_a_launch_ends_when_it_is_asked_to(backend, case):
     assert lane.in_flight() is None
     assert not lane.halt(), "there is nothing left to stop"
     assert message is not None
-    assert delivery.told.time >= message.time
+    assert delivery.reported.time >= message.time
     if case != "rk4":  # which tells where it is, but counts no steps on its way
-        assert delivery.told.events >= message.events > 0
+        assert delivery.reported.events >= message.events > 0
         assert 0 < message.time < ENDLESS
 
 

@@ -191,7 +191,7 @@ def test_an_exact_run_of_a_leaping_result_needs_no_epsilon(tmp_path):
     assert main(["run", first, "--method", "ssa", "--device", "cpu", "-o", again]) == 0
 
 
-def test_an_interrupt_before_there_is_a_result_is_told(monkeypatch, capsys):
+def test_an_interrupt_before_there_is_a_result_is_reported(monkeypatch, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt
 
@@ -205,7 +205,7 @@ def test_names_that_are_not_utf8_are_refused(capsys):
     assert r"'m\xff.xml' is not UTF-8" in capsys.readouterr().err
 
 
-def test_a_full_disk_behind_the_output_is_told():
+def test_a_full_disk_behind_the_output_is_reported():
     command = [sys.executable, "-m", "tauslab", "check", MODEL]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)

@@ -42,7 +42,7 @@ def test_a_word_like_no_command_gets_all_of_them(capsys):
     assert re.search(r"'zzz'; commands: run, rdme, .*help;", said(capsys, "zzz"))
 
 
-def test_without_a_command_the_commands_are_told(capsys):
+def test_without_a_command_the_commands_are_reported(capsys):
     assert re.search(r"give a command: run, rdme, .*help; see tauslab --help", said(capsys))
 
 
@@ -79,7 +79,7 @@ def test_what_is_no_number_is_told_what_is_one(capsys, option, value, told):
 
 
 @pytest.mark.parametrize("command", ["info", "plot", "digest"])
-def test_a_result_of_a_like_name_is_told(capsys, command):
+def test_a_result_of_a_like_name_is_reported(capsys, command):
     Path("burst.h5").touch()
     assert "brust.h5: there is no such file; is burst.h5 meant?" in said(
         capsys, command, "brust.h5"

@@ -120,7 +120,7 @@ def test_sensitivity_refuses(capsys, more, message):
     assert message in capsys.readouterr().err
 
 
-def test_pairs_that_never_differ_are_told(capsys):
+def test_pairs_that_never_differ_are_reported(capsys):
     """Where a standard error of 0 would look like a derivative that is known to be 0."""
     more = ("2", "--step", "k1=1e-12", "--parameters", "k1")
     text = printed(capsys, *SENSITIVITY[:-1], *more)

@@ -53,7 +53,7 @@ def test_a_run_that_stops_is_completed_later(tmp_path, capsys):
     assert main([*run, "--resume"]) == 0
 
 
-def test_nothing_to_resume_is_told(tmp_path, capsys):
+def test_nothing_to_resume_is_reported(tmp_path, capsys):
     path = tmp_path / "new.h5"
     run = ["run", str(MODEL), "-n", "3", "--t-end", "0.1", "--points", "2", "--seed", "1",
            "--device", "cpu", "--resume", "-o", str(path)]  # fmt: skip

@@ -47,7 +47,7 @@ def test_what_is_hidden_is_there():
 
 
 @pytest.mark.parametrize("entry", FUNCTIONS, ids=lambda entry: entry.object.__name__)
-def test_parameters_of_a_function_are_told(entry):
+def test_parameters_of_a_function_are_reported(entry):
     message = inspect.getdoc(entry.object)
     given = inspect.signature(entry.object).parameters
     if len(given) > 4 or "\nParameters\n" in message:

@@ -105,7 +105,7 @@ def test_missing_file(tmp_path: Path, suffix: str) -> None:
     [("schlogl", "schlogl.xml"), ("shlogl.xml", "schlogl.xml"), ("schlogl.sbml", "schlogl.xml"),
      ("Switch.toml", "switch.toml"), ("other.xml", None), ("notes.txt", None)],
 )  # fmt: skip
-def test_a_file_of_a_like_name_is_told(tmp_path, typed, meant) -> None:
+def test_a_file_of_a_like_name_is_reported(tmp_path, typed, meant) -> None:
     for name in ("schlogl.xml", "switch.toml", "schlogl.h5.parts", "schlog.csv"):
         (tmp_path / name).touch()
     with pytest.raises(ModelError) as caught:

@@ -87,7 +87,7 @@ def test_gpus_and_the_ranks_that_take_them(monkeypatch):
     assert "takes GPU 1" in line(report, "rank 1")
 
 
-def test_a_rank_too_many_is_told(monkeypatch):
+def test_a_rank_too_many_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(2))
     comm = Communicator()
     comm.gpu_rank = 2
@@ -101,7 +101,7 @@ def test_ranks_share_the_cores(monkeypatch):
     assert doctor_json(comm)["ranks"][0]["threads"] == 2
 
 
-def test_a_driver_that_refuses_is_told(monkeypatch):
+def test_a_driver_that_refuses_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(0, error="driver too old"))
     report = doctor_report(Communicator())
     assert "sees no device: driver too old" in line(report, "CUDA")

@@ -53,7 +53,7 @@ def test_a_name_has_one_value(read, texts):
         ["slurm", "--nodes", "1", "--nodes", "2", "--", "run", "m.toml"],
     ],
 )
-def test_a_flag_with_two_values_is_told(words, capsys):
+def test_a_flag_with_two_values_is_reported(words, capsys):
     _parsed(words, alone=False)
     assert "twice" in capsys.readouterr().err
 

@@ -98,7 +98,7 @@ def projecting(
     ) as bar:
 
         def report(time: float, size: int) -> None:
-            bar.tell(f"{size:,} states")
+            bar.show(f"{size:,} states")
             bar.update(int(100 * time / end), 0)
 
         projection = Projection(

@@ -259,7 +259,7 @@ class HybridRun:
     # ---------------------------------------------------------------- steps
 
     def run(self, kept: Callable[[HybridRun, bool], None] | None = None) -> None:
-        """Go to the end; `kept` is asked after each round, and told of the last one."""
+        """Go to the end; `kept` is called after each round, also the last one."""
         done, least = min(self._reached), self._least
         for tick in range(done + least, self.end + least, least):
             due = [i for i, one in enumerate(self.groups) if tick % one.step == 0]

@@ -132,7 +132,7 @@ class Shares:
 
 
 class CommonShares(Shares):
-    """Particles of which each rank has a part: all are told of all ranks alike."""
+    """Particles of which each rank has a part: all ranks report all of them."""
 
     def of(self, rank: int) -> slice:
         """All particles."""

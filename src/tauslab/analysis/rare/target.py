@@ -72,8 +72,8 @@ class Coordinate:
         bad = np.flatnonzero(~np.isfinite(found))
         if len(bad):
             counts = zip(self._species, states[bad[0]].tolist(), strict=True)
-            told = [f"{name} = {self.held.get(name, count)}" for name, count in counts]
-            where = ", ".join(told[:6])
+            shown = [f"{name} = {self.held.get(name, count)}" for name, count in counts]
+            where = ", ".join(shown[:6])
             raise ConfigError(
                 f"the coordinate {self.text} is {found[bad[0]]} where {where}: it must be a finite "
                 "number in every state"

@@ -173,7 +173,7 @@ def abc_smc(
             def after_launch() -> None:
                 done = sampler.populations
                 if done:
-                    bar.tell(f"epsilon {done[-1].epsilon:.4g}, kept {done[-1].acceptance:.2g}")
+                    bar.show(f"epsilon {done[-1].epsilon:.4g}, kept {done[-1].acceptance:.2g}")
                 bar.update(len(done) * given.n + sampler.accepted, 0)
                 file.save(
                     lambda: sampler.kept() | ended_counts(sampler.ended_early),

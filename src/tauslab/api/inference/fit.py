@@ -190,7 +190,9 @@ def _search(
         for prior in priors.values()
     ])  # fmt: skip
     values = dict(zip(priors, np.exp(places).T, strict=True))
-    pace = Pace(f"{network.name}: the search of the fit", quiet=given.quiet, tells=ranks.rank == 0)
+    pace = Pace(
+        f"{network.name}: the search of the fit", quiet=given.quiet, announces=ranks.rank == 0
+    )
 
     def after_row(iterations: float) -> None:
         pace.reached(iterations / given.iterations)

@@ -215,7 +215,7 @@ def _filters(
     )
     ended, collected, done = Counter[int](), list[FilterResults](), 0
     bar: Progress | None = None
-    pace = Pace(f"{network.name}: the filter", quiet=given.quiet, tells=ranks.rank == 0)
+    pace = Pace(f"{network.name}: the filter", quiet=given.quiet, announces=ranks.rank == 0)
     whole, passed = sum(float(one.longest.times[-1]) for one in runs), 0.0
     with file.held(), ExitStack() as stack:
         for run in runs:
@@ -476,7 +476,7 @@ def pmmh(
         else:
             walk.begin()
         total, unit = steps + warm_up, "steps"
-        pace = Pace(f"{network.name}: ts.pmmh", quiet=given.quiet, tells=ranks.rank == 0)
+        pace = Pace(f"{network.name}: ts.pmmh", quiet=given.quiet, announces=ranks.rank == 0)
         pace.before = walk.step / total if total else 0.0
         with Progress(
             total, ranks.rank, quiet=given.quiet, description=network.name, unit=unit,
@@ -487,7 +487,7 @@ def pmmh(
                 pace.reached(walk.step / total)
                 if given.quiet is not True:
                     if walk.step % _TOLD_EVERY == 0 and walk.step >= warm_up + _TOLD_EVERY:
-                        bar.tell("effective size {:.4g}, R-hat {:.3f}".format(*walk.mixed()))
+                        bar.show("effective size {:.4g}, R-hat {:.3f}".format(*walk.mixed()))
                     bar.update(walk.step, 0)
                 file.save(state_now, last=walk.done)
 

@@ -38,8 +38,8 @@ def process_rdme(arguments: argparse.Namespace) -> None:
         model, options = agree(comm, lambda: lattice_job(arguments))
         if comm.rank == 0 and options.output is not None:
             announce_run(options.output, resume=options.resume, quiet=bool(options.quiet))
-        tell = ignored if arguments.quiet else print
-        result = run_lattice(model, options, comm, stop, tell)
+        report = ignored if arguments.quiet else print
+        result = run_lattice(model, options, comm, stop, report)
     if comm.rank == 0 and not arguments.quiet:
         print("\n".join(lattice_summary(result)))
     result.close()

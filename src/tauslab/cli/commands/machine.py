@@ -210,8 +210,8 @@ def process_doctor(arguments: argparse.Namespace) -> None:
         if launched_rank() > 0:
             raise
         comm, failure = Communicator(), error
-    tell = doctor_json if arguments.json else doctor_report
-    result = tell(comm, arguments.folder)
+    report = doctor_json if arguments.json else doctor_report
+    result = report(comm, arguments.folder)
     if comm.rank == 0:
         print(json.dumps(result, indent=2) if isinstance(result, dict) else "\n".join(result))
     if failure is not None:

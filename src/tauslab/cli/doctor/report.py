@@ -187,7 +187,7 @@ def _mpi() -> Facts:
 
 
 def _flavour() -> dict[str, Any]:
-    """Name of the MPI that was started, and whether it takes device memory (None: not told)."""
+    """Name of the MPI that was started, and whether it takes device memory (None: unknown)."""
     from mpi4py import MPI
 
     name, version = MPI.get_vendor()

@@ -301,7 +301,7 @@ class Progress:
         self._state.done, self._state.events, self._state.running = done, events, 0
         self._show()
 
-    def tell(self, note: str) -> None:
+    def show(self, note: str) -> None:
         """Show `note` after the rates from now on."""
         self._state.note = f", {note}"
 

@@ -291,12 +291,12 @@ def _word(row: Any, column: str, allowed: tuple[str, ...]) -> str:
     return word
 
 
-def _number(cell: Any, told: str) -> float:
-    """A cell as a number; `told` is its name in messages."""
+def _number(cell: Any, name: str) -> float:
+    """A cell as a number; `name` is its name in messages."""
     try:
         return float(cell)
     except (TypeError, ValueError):
-        raise ModelError(f"{told}: {cell!r} is not a number") from None
+        raise ModelError(f"{name}: {cell!r} is not a number") from None
 
 
 def _parameter(name: str, row: Any) -> Parameter:

@@ -162,7 +162,7 @@ def open_document(libsbml: Any, text: str, path: Path) -> tuple[Any, str]:
 
     The text is another where submodels come from other files: it then needs none. Level 1 is
     converted to Level 2, which means the same by it. Errors that do not touch what is simulated are
-    told in one warning.
+    reported in one warning.
 
     Raises
     ------

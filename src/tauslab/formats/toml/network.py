@@ -113,7 +113,7 @@ def _add_reaction(network: Network, table: Table) -> None:
     name = table.given(table.text, "name")
     if name:
         table.where = f"[[reactions]] {name}"
-    table.only(_REACTION).need("equation", told=', for example "2 X -> 3 X"')
+    table.only(_REACTION).need("equation", hint=', for example "2 X -> 3 X"')
     if ("rate" in table) == ("law" in table):
         raise ModelError("give either rate or law, not both or neither", where=table.where)
     with Naming(table.where):

@@ -120,11 +120,11 @@ class Table:
                 )
         return self
 
-    def need(self, *keys: str, told: str = "") -> None:
-        """Refuse a table without one of these keys; `told` follows in the message."""
+    def need(self, *keys: str, hint: str = "") -> None:
+        """Refuse a table without one of these keys; `hint` follows in the message."""
         for key in keys:
             if key not in self.data:
-                raise ModelError(f"the key {key} is missing{told}", where=self.where)
+                raise ModelError(f"the key {key} is missing{hint}", where=self.where)
 
     def given(self, read: Callable[[str], T], key: str) -> T | None:
         """The value of a key by one of the methods below; None where it is not there."""

@@ -21,7 +21,7 @@ class Engine(ABC):
     entry
         The kernel, the first of its source.
     takes_turns
-        Whether launches take trajectories in a given order, and tell their lengths.
+        Whether launches take trajectories in a given order, and report their lengths.
     """
 
     takes_turns = False

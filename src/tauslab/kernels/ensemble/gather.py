@@ -45,7 +45,7 @@ class Gather:
 
 
 class Ends:
-    """Tells in few numbers whether any trajectory of a launch ended early."""
+    """Reports in few numbers whether any trajectory of a launch ended early."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend

@@ -111,14 +111,14 @@ class Ends:
         self._program: Program | None = None
         self.listed: dict[str, Any] = {}
         self._rows = 0  # of the launch before
-        self._told = np.zeros(1, np.uint64)  # which listed so many, where it has ended
+        self._n_listed = np.zeros(1, np.uint64)  # which listed so many, where it has ended
 
     def fits(self, launch: Launch, buffers: SampleBuffers) -> bool:
         """Return whether a launch gets final states sooner this way."""
         others = (buffers.counts, buffers.reals, buffers.keep, launch.kept)
         if not _FEWEST_ENDS <= launch.rows < 1 << 32 or any(one is not None for one in others):
             return False
-        return self._rows == 0 or int(self._told[0]) * _MOST_LISTED <= self._rows
+        return self._rows == 0 or int(self._n_listed[0]) * _MOST_LISTED <= self._rows
 
     def start(self, values: dict[str, Any], rows: int, stream: Stream) -> None:
         """Put one launch on `stream`."""
@@ -126,8 +126,8 @@ class Ends:
         if self._program is None:
             self._program = backend.compile(self._source)
             self.listed["listed"] = backend.empty((1,), np.uint64)
-            self._told = backend.mirror(self.listed["listed"])
-            self._told[0] = 0
+            self._n_listed = backend.mirror(self.listed["listed"])
+            self._n_listed[0] = 0
         if self._rows != rows:
             self.listed["list"] = backend.empty((rows,), np.uint32)
             self._rows = rows
@@ -135,7 +135,7 @@ class Ends:
         arguments = self._program.arguments("ssa_ends", launch=values, **self.listed)
         resident = self._program.resident("ssa_ends")
         self._program.launch("ssa_ends", min(rows, resident), arguments, stream)
-        backend.download(self.listed["listed"], self._told, 1, stream)
+        backend.download(self.listed["listed"], self._n_listed, 1, stream)
 
 
 class LanesSsa(NetworkEngine):

@@ -158,7 +158,7 @@ class RateJudge:
         self._lattice, self._groups = lattice, groups
         self._slopes = np.full((len(groups), len(lattice.site_types)), np.nan)
         self._last: tuple[IntArray, FloatArray] | None = None  # groups, and their slopes
-        self._told = max(MOST_ERROR, lattice.splitting.error)
+        self._reported = max(MOST_ERROR, lattice.splitting.error)
 
     def sentence(
         self, rates: FloatArray, reactions: IntArray, groups: IntArray, totals: FloatArray
@@ -177,10 +177,10 @@ class RateJudge:
                 self._slopes[group] = self._lattice.splitting_slopes(self._groups[group])
             self._last = groups, self._slopes[groups]
         bound = (totals * self._last[1]).max(initial=0.0) * (1 + 1e-9)
-        if bound <= self._told:
+        if bound <= self._reported:
             return None
         result = self._lattice.splitting_with(rates, reactions.tolist())
-        if result.error <= self._told:
+        if result.error <= self._reported:
             return None
-        self._told = result.error
+        self._reported = result.error
         return self._lattice.splitting_warning(result)

@@ -29,7 +29,7 @@ class LatticeTables:
     ----------
     types
         Site types ``[plane, y, x]`` of the slab on the device; None where there is one. Objects
-        that move change them there; other changes are told by `set_types`.
+        that move change them there; `set_types` makes other changes.
     of_model
         Whether they are those of the model, but for objects.
     rates
@@ -70,7 +70,7 @@ class LatticeTables:
         self._use_tiles()
 
     def cut(self, tile: Tile, *, closed: bool) -> None:
-        """Tell what is true of tiles for others."""
+        """Update what other kernels read of tiles."""
         self._tile, self._closed = tile, np.logical_and(closed, self._lattice.closed)
         self._use_tiles()
 

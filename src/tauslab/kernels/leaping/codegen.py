@@ -490,7 +490,7 @@ def _apply(network: LoweredNetwork, of: _Element) -> str:
         if changes_of(network, index)
     ]
     return (
-        "// Fires; tells whether a count fell below 0 or passed 2147483647.\n"
+        "// Fires; returns whether a count fell below 0 or passed 2147483647.\n"
         f"{of.template('class Cells')}"
         f"DEVICE auto apply_firings([[maybe_unused]] {of.count} *x,\n"
         "                          [[maybe_unused]] const Cells &firings) {\n"

@@ -203,8 +203,8 @@ class DeviceWeights:
         )  # fmt: skip
         return self._later(largest, self._reduced("reduce_sums", self._sums, "sums"))
 
-    def _know(self, told: list[Any]) -> None:
-        most, result = told
+    def _know(self, values: list[Any]) -> None:
+        most, result = values
         self.largest = most.copy()
         self.totals, self.squares, self.numbers = result.reshape(3, self._rows).copy()
 
@@ -512,7 +512,7 @@ class PartWeights(DeviceWeights):
         return take
 
     def settle(self) -> None:
-        """Do what `level` was asked for; what `held` and `moment_sums` tell may be asked later."""
+        """Do what `level` was asked for; `held` and `moment_sums` may be read later."""
         self._level()
 
     def held(self, number: int) -> Any:

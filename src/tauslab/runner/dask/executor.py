@@ -77,10 +77,10 @@ def _planned(task: Task, workers: Workers) -> tuple[Task, PilotPlan]:
     plan = call(workers, dask_worker.plan, _for_workers(task), __version__)
     if isinstance(task, NetworkTask):
         if plan.choice is not None:
-            task = with_choice(task, plan.choice, tell=True)
-        return with_pilot(with_thinning(task), plan.pilot, tell=True), plan
+            task = with_choice(task, plan.choice, announce=True)
+        return with_pilot(with_thinning(task), plan.pilot, announce=True), plan
     if isinstance(task, OdeTask) and plan.choice is not None:
-        task = with_chosen_solver(task, plan.choice, tell=True)
+        task = with_chosen_solver(task, plan.choice, announce=True)
     return task, plan
 
 

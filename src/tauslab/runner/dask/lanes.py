@@ -31,11 +31,11 @@ class DaskLane:
         self.share: LaunchResult | None = None
         self.arrived = 0.0
 
-    def start(self, first: int, end: int, tell: Callable[[Any], None]) -> None:
+    def start(self, first: int, end: int, ready: Callable[[Any], None]) -> None:
         """Hand trajectories ``first .. end - 1`` to Dask."""
         self._bounds, self.share = (first, end), None
         self._future = self._lanes.submit(first, end, 0)
-        self._future.add_done_callback(lambda _: tell(self))
+        self._future.add_done_callback(lambda _: ready(self))
 
     def wait(self) -> Delivery:
         """The result; what failed runs again elsewhere."""
@@ -87,9 +87,9 @@ class DaskLanes:
         self._made += missing
         return [DaskLane(self) for _ in range(missing)]
 
-    def launch(self, lane: DaskLane, first: int, end: int, tell: Callable[[Any], None]) -> None:
-        """Hand the launch to Dask; `tell` gets the lane as it ends."""
-        lane.start(first, end, tell)
+    def launch(self, lane: DaskLane, first: int, end: int, ready: Callable[[Any], None]) -> None:
+        """Hand the launch to Dask; `ready` gets the lane as it ends."""
+        lane.start(first, end, ready)
 
     def submit(self, first: int, end: int, attempt: int) -> Any:
         """A task for trajectories ``first .. end - 1``."""
@@ -118,7 +118,7 @@ class DaskLanes:
         return True
 
     def in_flight(self) -> Sequence[InFlight]:
-        """Workers do not tell."""
+        """Workers report nothing."""
         return ()
 
     def poll(self) -> None:

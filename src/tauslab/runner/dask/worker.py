@@ -171,7 +171,7 @@ def plan(task: Task, version: str) -> PilotPlan:
             if isinstance(task, NetworkTask):
                 if isinstance(task.options.method, Auto):
                     choice = choose_method(task, backend)
-                    task = with_choice(task, choice, tell=False)
+                    task = with_choice(task, choice, announce=False)
                 pilot = piloted(task, backend)
             elif isinstance(task, OdeTask) and wants_solver(task):
                 choice = choose_solver(task, backend)

@@ -39,7 +39,7 @@ _POLL_SECONDS, _POLL_ALONE_SECONDS = 0.002, 0.02
 _FIRST_LOOK_SECONDS = 2e-5  # at a launch that is alone
 _PATIENCE = 5.0  # seconds in which a delivery ends that waits for nobody
 # Of a run that is stopped: seconds in which launches may still end and be kept, as most do; between
-# two requests to end unfinished; and between two looks at what other ranks and launches tell.
+# two requests to end unfinished; and between two looks at what other ranks and launches report.
 _GRACE_SECONDS = 2.0
 _HALT_SECONDS = 0.1
 _LOOK_SECONDS = 0.5
@@ -49,7 +49,7 @@ _STOPPED = 1 << 48  # added to the counter of blocks by a rank that was asked to
 
 @contextmanager
 def device_work() -> Iterator[None]:
-    """Tell what a device reports, whatever its library raises, in one sentence."""
+    """Describe what a device reports, whatever its library raises, in one sentence."""
     try:
         yield
     except (TauslabError, MemoryError):
@@ -84,7 +84,7 @@ class Tally:
 
 
 def _ignore(lane: object) -> None:
-    """Told of a launch that the caller waits for."""
+    """Called for a launch that the caller waits for."""
 
 
 def covered(intervals: list[tuple[float, float]]) -> float:
@@ -250,7 +250,7 @@ class EnsembleRun:
         return self._blocks.take(counter.next, self._lanes.sharers, self._lanes.each)
 
     def _stopping(self) -> bool:
-        """Return whether this rank or another was asked to stop; tells the others."""
+        """Return whether this rank or another was asked to stop; informs the others."""
         if self._stop_requested_at is not None:
             return True
         assert self._counter is not None
@@ -377,7 +377,7 @@ class EnsembleRun:
         self._blocks.size_launches(rate * _LAUNCH_SECONDS / self._n_lanes / self._layout.block)
 
     def _show(self) -> None:
-        """Tell the progress bar; other ranks are taken to be as far as this one."""
+        """Update the progress bar; other ranks are taken to be as far as this one."""
         taken = self._blocks.taken * self._layout.block
         own = self.tally.rows
         done = own if self._comm.size == 1 else max(own, min(taken, own * self._comm.size))
@@ -387,7 +387,7 @@ class EnsembleRun:
         self._progress.update(done, max(events, events * (done - before) // max(1, own)))
 
     def _show_launches(self, now: float) -> None:
-        """Tell the progress bar what launches in flight do, on whose end it else would wait."""
+        """Show on the progress bar what launches in flight do, on whose end it else would wait."""
         if self._comm.rank != 0 or now < self._shown_at + _LOOK_SECONDS:
             return
         self._shown_at = now

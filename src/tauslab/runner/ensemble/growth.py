@@ -132,7 +132,7 @@ def _missing(path: Path, options: Options, n: int) -> int:
 
 @contextmanager
 def _stop_reworded(what: str, how: str = "") -> Iterator[None]:
-    """Tell of a stopped portion in words of the whole run: its file is not the user's."""
+    """Report a stopped portion in words of the whole run: its file is not the user's."""
     try:
         yield
     except StoppedEarly as stopped:

@@ -232,7 +232,7 @@ class Kept:
         """Kernels and buffers, for a task that has the same."""
         held = self.setup
         same = task.constants is held.task.constants
-        known = held.outlook is not None and not held.outlook.long  # of which a user is told
+        known = held.outlook is not None and not held.outlook.long  # which is announced
         held.engine.backend.use()
         row = {**held.row, "compile": 0.0}
         return replace(held, task=task, row=row, outlook=held.outlook if same and known else None)

@@ -134,7 +134,7 @@ class Delivery:
     points: slice
     work: npt.NDArray[np.uint64]
     stopped: bool = False
-    told: InFlight = NO_REPORT
+    reported: InFlight = NO_REPORT
 
 
 class Lane:

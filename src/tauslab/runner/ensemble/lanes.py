@@ -45,10 +45,10 @@ class Lanes(Protocol):
     def fresh(self) -> Sequence[LaneLike]:
         """Lanes that are free and that no earlier call gave."""
 
-    def launch(self, lane: Any, first: int, end: int, tell: Callable[[Any], None]) -> None:
-        """Start trajectories ``first .. end - 1``; `tell` gets the lane when it may be waited for.
+    def launch(self, lane: Any, first: int, end: int, ready: Callable[[Any], None]) -> None:
+        """Start trajectories ``first .. end - 1``; `ready` gets the lane when it may be waited for.
 
-        Lanes are told of in any order.
+        Lanes become ready in any order.
         """
 
     def intervals(self, lane: Any) -> tuple[Interval, Interval]:
@@ -163,10 +163,10 @@ class DeviceLanes:
         given, self._fresh = self._fresh, []
         return given
 
-    def launch(self, lane: Lane, first: int, end: int, tell: Callable[[Any], None]) -> None:
+    def launch(self, lane: Lane, first: int, end: int, ready: Callable[[Any], None]) -> None:
         """Put the launch on the device; lanes are waited for in the order of their launches."""
         lane.start(first, end)
-        tell(lane)
+        ready(lane)
 
     def intervals(self, lane: Lane) -> tuple[Interval, Interval]:
         """Take the times from the device's own events."""

@@ -215,7 +215,7 @@ def ready(
     if isinstance(task, NetworkTask):
         network = with_thinning(with_method(task, backend, comm))
         pilot = on_root(comm, lambda: piloted(network, backend))
-        task = with_pilot(network, pilot, tell=comm.rank == 0)
+        task = with_pilot(network, pilot, announce=comm.rank == 0)
         if isinstance(task, HybridTask):
             task = with_judged_error(task, backend, comm)
     else:
@@ -223,8 +223,8 @@ def ready(
 
         task = with_solver(task, backend, comm)
     engine = in_turn(comm, lambda: task.engine(backend, pilot, devices or comm.size))
-    tell = task.options.verbose and task.options.quiet is False
-    if comm.rank == 0 and tell:
+    announces = task.options.verbose and task.options.quiet is False
+    if comm.rank == 0 and announces:
         for layout in layout_row(engine).values():
             print(f"layout {layout}", flush=True)
     return task, engine

@@ -217,7 +217,7 @@ class RankSlab:
             self.share_sites()
 
     def share_sites(self, *, known: bool = False) -> None:
-        """Tell the neighbours of site types that were changed in the engine's memory.
+        """Inform the neighbours of site types that were changed in the engine's memory.
 
         Not where they are `known` to all slabs.
         """

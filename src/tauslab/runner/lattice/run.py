@@ -47,7 +47,7 @@ def run_lattice(
     options: LatticeOptions,
     comm: Communicator,
     stop: Callable[[], bool] = lambda: False,
-    tell: Callable[[str], object] = lambda _: None,
+    report: Callable[[str], object] = lambda _: None,
 ) -> LatticeResult:
     """Run a lattice model on all ranks of `comm`; every rank gets the result. Collective.
 
@@ -55,7 +55,7 @@ def run_lattice(
     ----------
     stop
         Asked between batches of steps; True on any rank ends the run early, with a checkpoint.
-    tell
+    report
         Given, on the first of several ranks, how these share the work.
 
     Raises
@@ -67,7 +67,7 @@ def run_lattice(
     """
     resuming = with_rerun_advice() if options.resume else nullcontext()
     with written_by_us(options.output, comm), resuming:
-        return _run_and_open(model, options, comm, stop, tell)
+        return _run_and_open(model, options, comm, stop, report)
 
 
 def _run_and_open(
@@ -75,7 +75,7 @@ def _run_and_open(
     options: LatticeOptions,
     comm: Communicator,
     stop: Callable[[], bool],
-    tell: Callable[[str], object],
+    report: Callable[[str], object],
 ) -> LatticeResult:
     if not options.resume and model.source_path is not None:
         require_no_input(options.output, [model.source_path])
@@ -91,13 +91,13 @@ def _run_and_open(
     grid = _grid(task, comm)
     agree(comm, lambda: _check_memory(task, comm, grid, computes=False))
     if comm.size > 1 and comm.rank == 0:
-        tell(f"{task.model.name}: {grid}")
+        report(f"{task.model.name}: {grid}")
     makes = options.output is None and comm.rank == 0
     folder = comm.bcast(tempfile.mkdtemp(prefix="tauslab-") if makes else "")
     path = options.output or Path(folder) / "lattice.h5"
     try:
         with watched(stop, comm, options.output):
-            _run(task, path, comm, grid, stop, tell)
+            _run(task, path, comm, grid, stop, report)
         kept = TemporaryFolder(Path(folder), saves=comm.rank == 0) if folder else None
         result = agree(comm, lambda: LatticeResult(path, folder=kept))
     except BaseException:
@@ -207,7 +207,7 @@ def _check_devices(backend: Backend, comm: Communicator, options: LatticeOptions
 
 def _run(
     task: LatticeTask, path: Path, comm: Communicator, grid: RankGrid, stop: Callable[[], bool],
-    tell: Callable[[str], object],
+    report: Callable[[str], object],
 ) -> None:  # fmt: skip
     """Do all replicas and finish the file; after a failure what is complete stays on disk."""
     options = task.options
@@ -234,7 +234,7 @@ def _run(
                 first = groups[0]
                 agree(comm, lambda: first.prepare(anew=first.index not in begun))
             if grid.slabs > 1 and comm.rank == 0:
-                tell(f"{task.model.name}: {groups[0].describe()}")
+                report(f"{task.model.name}: {groups[0].describe()}")
             with in_order(stop):
                 if not resumes:
                     on_root(comm, writer.create)

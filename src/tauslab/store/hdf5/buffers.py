@@ -179,7 +179,7 @@ class Hdf5OnDisk:
         self._disk.sync(self._buffer.fd)
 
     def close(self) -> None:
-        """Close; a second time does nothing. Tells of no failure."""
+        """Close; a second time does nothing. Reports no failure."""
         if self._buffer.fd >= 0:
             try:
                 self.file.close()

@@ -212,7 +212,7 @@ def test_models_that_cannot_be_are_refused(tmp_path):
         dbn.build(late, t_end=1)
 
 
-def test_steps_that_are_too_long_are_told(capsys, tmp_path, monkeypatch):
+def test_steps_that_are_too_long_are_reported(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "stiff.toml").write_text(
         'name = "stiff"\n[species]\nX = 1\n[parameters]\nk = 2.5\n'

@@ -443,7 +443,7 @@ def test_data_beyond_all_simulations_are_named():
         ts.abc_smc(births(), far, {"k": "uniform(0,30)"}, n=50, generations=2, **HOW)
 
 
-def test_candidates_that_end_early_are_told(tmp_path) -> None:
+def test_candidates_that_end_early_are_reported(tmp_path) -> None:
     net = ts.Network("growth")
     net.add_species("X", 1)
     net.add_parameter("k", 1.0)

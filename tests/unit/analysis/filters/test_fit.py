@@ -146,7 +146,7 @@ def test_a_climb_without_end_ends():
     assert max(widest) < 18
 
 
-def test_a_search_that_leaves_most_out_is_told(monkeypatch):
+def test_a_search_that_leaves_most_out_is_reported(monkeypatch):
     """Where a hundred steps are made between rows, and 400 molecules decay."""
     monkeypatch.setattr("tauslab.api.inference.fit._MOST_STEPS", 100)
     net = ts.Network("decay")

@@ -141,7 +141,7 @@ def test_filters_that_grow_need_memory_for_it(monkeypatch):
         )
 
 
-def test_draws_that_are_copies_of_few_are_told():
+def test_draws_that_are_copies_of_few_are_reported():
     """Data that the prior excludes: one set in a hundred is so much better than the others."""
     with pytest.warns(UserWarning, match=r"after t = \S+ the 40 draws are copies of a few"):
         actual = ts.smc2(births(), DATA, {"k": "uniform(60,90)"}, draws=40, n=10, seed=1, **HOW)

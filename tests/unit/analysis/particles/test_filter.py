@@ -510,13 +510,13 @@ def test_the_example_finds_rates(monkeypatch):
         assert abs(chain[name].mean() - true) < 5 * max(0.05, chain[name].std())
 
 
-def test_a_likelihood_of_one_or_two_particles_is_told():
+def test_a_likelihood_of_one_or_two_particles_is_reported():
     data = {"time": [1.0, 2.0], "X": [11.0, 1e4]}
     with pytest.warns(UserWarning, match="at t = 2 the 200 particles have an effective size of 1"):
         ts.particle_filter(decay(), data, observe={"X": "normal(2)"}, n=200, seed=1, device="cpu")
 
 
-def test_chains_that_do_not_agree_are_told():
+def test_chains_that_do_not_agree_are_reported():
     """Apart from the start, with a proposal that leaves them there."""
     network = decay()
     with pytest.warns(UserWarning, match="they do not agree on the posterior"):
@@ -527,7 +527,7 @@ def test_chains_that_do_not_agree_are_told():
         )  # fmt: skip
 
 
-def test_particles_that_end_are_told(tmp_path):
+def test_particles_that_end_are_reported(tmp_path):
     """Those above 12 have a negative propensity: the likelihood leaves them out.
 
     What goes on from a file tells of those that ended before.

@@ -181,7 +181,7 @@ def alike():
 
 
 @pytest.mark.validate
-def test_leaps_that_are_drawn_apart_are_told():
+def test_leaps_that_are_drawn_apart_are_reported():
     with particles(alike(), count_reactions=True) as e:
         e.advance(0.1)
         assert (e.fired()[:, 1] > e.fired()[:, 0]).all()

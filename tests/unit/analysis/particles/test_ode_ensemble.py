@@ -306,7 +306,7 @@ def test_a_chain_goes_on_with_the_solver_that_was_chosen(tmp_path, monkeypatch):
 
     def choose(task, *_):
         chosen.append("dopri5" if len(chosen) < 2 else "rosenbrock")
-        return with_chosen_solver(task, MethodChoice(chosen[-1], ""), tell=False)
+        return with_chosen_solver(task, MethodChoice(chosen[-1], ""), announce=False)
 
     monkeypatch.setattr(amounts, "with_solver", choose)
 

@@ -118,7 +118,7 @@ def test_what_is_always_reached():
 
 
 @pytest.mark.validate
-def test_an_error_that_is_not_to_be_trusted_is_told():
+def test_an_error_that_is_not_to_be_trusted_is_reported():
     """A pure birth process: those that come far were early, and few paths are (negative binomial).
 
     P(X >= 110 at t = 2) is 2.6319e-11. With the walkers that are there by default, bounds of 95 %

@@ -195,7 +195,7 @@ def test_one_pair():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_outputs_that_are_not_finite_are_told(method):
+def test_outputs_that_are_not_finite_are_reported(method):
     """In silence derivatives would be those of the others, which are not like all."""
     few = turnover(k=0.0, x=2)
     with pytest.warns(UserWarning, match=r"turnover: \d+ of 200 have an output that is not finite"):
@@ -203,7 +203,7 @@ def test_outputs_that_are_not_finite_are_told(method):
     assert 0 < actual.valid[0, 0] < 200
 
 
-def test_pairs_that_end_early_are_told():
+def test_pairs_that_end_early_are_reported():
     growing = turnover(k=3.0, x=2**31 - 5, decay=1e-12)
     with pytest.warns(UserWarning, match=r"ended early.*by overflow"):
         actual = found_by(growing, BOTH, t=[0.1, 1.0], n=100)
@@ -212,7 +212,7 @@ def test_pairs_that_end_early_are_told():
         found_by(turnover(k=1e4), BOTH, n=3, max_steps=3)
 
 
-def test_a_negative_propensity_is_told():
+def test_a_negative_propensity_is_reported():
     negative = ts.Network("negative")
     negative.add_species("X", 5)
     negative.add_parameter("a", 2.0)
@@ -357,7 +357,7 @@ def test_times_have_one_name_everywhere():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_probability_that_no_trajectory_saw_is_told(method):
+def test_a_probability_that_no_trajectory_saw_is_reported(method):
     """P(X > 9) is 5e-5 here, so that 200 pairs see it once in 50 seeds; this seed does not."""
     with pytest.warns(UserWarning, match=r"the same of the derivative of X > 9 by k at t = 3"):
         actual = ts.sensitivity(
@@ -429,7 +429,7 @@ def test_errors_of_few_pairs_hold_what_they_say(chance, sign):
     assert counts.mean() > (0.3 if chance == 0.06 else 0.99)
 
 
-def test_a_rate_that_jumps_with_a_parameter_is_told():
+def test_a_rate_that_jumps_with_a_parameter_is_reported():
     """The exact mean is 4.36 for thresholds from 4 to 5, and 5.15 above: no number is its slope."""
     net = ts.Network("threshold")
     net.add_species("X", 0)

@@ -46,7 +46,7 @@ def test_long_chains_say_how_long_they_take() -> None:
 
 
 def test_the_pace_of_a_call_that_goes_on_is_of_the_rest() -> None:
-    pace = outlook.Pace("it", quiet=None, tells=True)
+    pace = outlook.Pace("it", quiet=None, announces=True)
     pace.before = 0.5
     pace.reached(0.5)  # nothing yet
     with pytest.warns(UserWarning, match="it takes about"):

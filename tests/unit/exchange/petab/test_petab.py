@@ -23,7 +23,7 @@ needs_petab = pytest.mark.skipif(
 )
 
 
-def test_without_petab_the_command_to_install_it_is_told(
+def test_without_petab_the_command_to_install_it_is_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "petab.v1", None)

@@ -93,7 +93,7 @@ def test_a_dividing_sphere_keeps_its_volume():
 
 
 @pytest.mark.parametrize(("radius", "cut"), [(29.9, False), (31.9, True), (40.0, True)])
-def test_a_shape_that_its_lattice_cuts_off_is_told(radius, cut):
+def test_a_shape_that_its_lattice_cuts_off_is_reported(radius, cut):
     shape = ts.shapes.dividing_sphere(volume=1e-18, shells={"shell": 1, "membrane": 1})
     with warnings.catch_warnings(record=True) as message:
         warnings.simplefilter("always")

@@ -229,7 +229,7 @@ def far(grid):
         (lambda grid: geometry.shell(np.ones(grid.shape, bool)), "has no site"),
     ],
 )
-def test_a_shape_that_fills_or_misses_the_lattice_is_told(build, what):
+def test_a_shape_that_fills_or_misses_the_lattice_is_reported(build, what):
     with pytest.warns(UserWarning, match=what):
         build(ts.Lattice("g", shape=(8, 8, 8), spacing=1e-8))
 

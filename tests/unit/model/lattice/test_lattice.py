@@ -83,7 +83,7 @@ def test_a_first_type_with_a_mask_does_not_fill_the_lattice():
     other.validate()
 
 
-def test_a_concentration_of_less_than_half_a_particle_is_told():
+def test_a_concentration_of_less_than_half_a_particle_is_reported():
     lattice = small()
     litre_sites = 120 * H**3 * 1000
     lattice.place("A", concentration=0.4 / (N_A * litre_sites))

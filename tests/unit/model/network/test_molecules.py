@@ -166,7 +166,7 @@ def test_level_2_without_units_means_moles(tmp_path):
     assert not any("Level 2" in note for note in counted.notes)
 
 
-def test_amounts_that_all_round_to_nothing_are_told():
+def test_amounts_that_all_round_to_nothing_are_reported():
     with pytest.warns(UserWarning, match=r"all initial amounts are below a molecule .*: A"):
         assert round_counts({"A": 1e-21, "B": 0.0}) == {"A": 0, "B": 0}
 

@@ -26,7 +26,7 @@ WINDOW = "if({0} > 5 && {0} < 5 + w, 100 / w, 0)"
 
 @pytest.mark.parametrize("law", [PULSE.format("V"), "if(abs(V - 5) < 0.01, 10, 0)"])
 @pytest.mark.parametrize(("rate", "reset"), [("1 + V / 9", True), ("-V", False)])
-def test_narrow_windows_are_told(law: str, rate: str, reset: bool) -> None:
+def test_narrow_windows_are_reported(law: str, rate: str, reset: bool) -> None:
     net = moved(law, rate, reset=reset)
     (message,) = narrow_windows(net, net.parameter_values())
     assert "within a short way of V" in message
@@ -206,7 +206,7 @@ def test_pulses_are_seen_however_they_are_written(law: str, area: float, swept: 
         ("(A / D)^40 / (1 + (A / D)^40)", False),
     ],
 )
-def test_narrow_pulses_of_two_quantities_are_told(law: str, narrow: bool) -> None:
+def test_narrow_pulses_of_two_quantities_are_reported(law: str, narrow: bool) -> None:
     net = spent(law)
     net.add_species("D", 20)
     net.add_parameter("k", 1.0)

@@ -101,7 +101,7 @@ def test_a_time_that_is_no_number_is_refused() -> None:
         _told(_dose("T / T"), set={"T": 0.0})
 
 
-def test_a_constant_that_is_rounded_is_told() -> None:
+def test_a_constant_that_is_rounded_is_reported() -> None:
     net = _dose()
     net.add_parameter("more", 16.49)
     net.add_event("odd", time=1, assignments={"X": "X + more"})
@@ -133,7 +133,7 @@ def test_the_time_of_an_event_names_what_is_not_defined() -> None:
         _dose("X").validate()
 
 
-def test_cells_that_begin_above_their_size_are_told() -> None:
+def test_cells_that_begin_above_their_size_are_reported() -> None:
     cell = ts.Network("cell")
     cell.add_species("V", 3.0)
     cell.add_rate("V", "0.5 * V")

@@ -449,7 +449,7 @@ def test_a_run_that_fails_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> Non
     assert digest(model, seed=1) == expected
 
 
-def test_a_failure_after_many_runs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_after_many_runs_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many runs have passed on what is kept, closing it takes no deeper stack."""
     model = enzyme()
     for seed in range(60):

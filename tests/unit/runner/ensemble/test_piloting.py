@@ -155,11 +155,11 @@ def test_a_selector_that_is_given_stays_and_none_is_chosen_without_a_pilot(tree_
     pilot, backend = PilotCounts(np.ones(288)), get_backend("cpu", BackendOptions(threads=1))
     network = ts.read(NET)
     task = prepared(network, selector="rssa")
-    assert piloting.with_pilot(task, pilot, tell=True).selector == "rssa"
+    assert piloting.with_pilot(task, pilot, announce=True).selector == "rssa"
     for none in ({"presimulation": 0}, {"n": 10}, {"method": ts.TauLeaping()}):
         task = prepared(network, **none)
         assert piloting.piloted(task, backend) is None
-        assert piloting.with_pilot(task, None, tell=True).selector == BASE
+        assert piloting.with_pilot(task, None, announce=True).selector == BASE
     assert not tree_favoured
     backend.close()
 

@@ -364,7 +364,7 @@ def test_statistics_hold_what_the_first_trajectories_do_not_show(run, law):
     assert samples.variance("O").tolist() == result.variance("O").tolist()
 
 
-def test_infinite_samples_are_told(run):
+def test_infinite_samples_are_reported(run):
     options = {"n": 4000, "times": [0.0, 1.0], "seed": 2, "record": "statistics"}
     with pytest.warns(UserWarning, match=r"statistics of O leave out \d+ samples") as caught:
         result = run(rare("exp(X * 1000)"), **options)
@@ -374,7 +374,7 @@ def test_infinite_samples_are_told(run):
     assert result.mean("O").tolist() == [1.0, 1.0]
 
 
-def test_a_mean_of_samples_that_cancel_is_told(run):
+def test_a_mean_of_samples_that_cancel_is_reported(run):
     """1e308 and -1e308 of one trajectory each, among small ones, whose digits are out of reach."""
     law = "1 + X * (2.5 - 1.5 * X) * 1e308"
     net = ts.Network("cancel")

@@ -95,7 +95,7 @@ def test_a_run_says_what_check_says_of_its_model():
     assert [str(one.message) for one in seen] == [message]
 
 
-def test_a_hook_that_is_never_called_is_told():
+def test_a_hook_that_is_never_called_is_reported():
     def feed(view):
         view.add("A", [(0, 0, 0)])
 

@@ -285,7 +285,7 @@ def still(**given):
     return site
 
 
-def test_an_end_within_a_step_is_told():
+def test_an_end_within_a_step_is_reported():
     with pytest.warns(UserWarning, match="a step is 0.001 s, so the run ends at 0.001 s, not at"):
         assert ts.run(still(), t_end=1e-9, seed=1, device="cpu").times.tolist() == [0, 1e-3]
     assert ts.run(still(), t_end=0.0041, seed=1, device="cpu").times[-1] == 0.005  # as times say

@@ -62,7 +62,7 @@ def test_a_file_that_an_earlier_version_began_is_completed(tmp_path):
     assert writers_in(path) == ()
 
 
-def test_an_enlarged_file_names_both_versions_and_other_bits_are_told(tmp_path, monkeypatch):
+def test_an_enlarged_file_names_both_versions_and_other_bits_are_reported(tmp_path, monkeypatch):
     path = tmp_path / "a.h5"
     run(n=4, output=path, record="final").close()
     with monkeypatch.context() as other:

@@ -172,7 +172,7 @@ def test_groups_and_ranks_are_added_in_one_window():
     assert all(same(one, expected) for one in actual)
 
 
-def test_numbers_that_lose_bits_are_told():
+def test_numbers_that_lose_bits_are_reported():
     def lost(values):
         sums = sums_of(values)
         return bool(windows.loses(sums["obs_top"], sums["obs_low"])[0, 0])

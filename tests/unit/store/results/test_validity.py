@@ -64,7 +64,7 @@ def test_points_without_a_valid_trajectory_are_named(tmp_path, capsys):
     assert "point 1: k = 50" in err
 
 
-def test_one_valid_trajectory_is_enough_and_the_others_are_told(tmp_path, capsys):
+def test_one_valid_trajectory_is_enough_and_the_others_are_reported(tmp_path, capsys):
     """Means are then of those that did not overflow: in silence they would be wrong."""
     net = bursts()
     given = COMMON | {"set": {"k": np.array([0.0, 50, 50, 50, 50, 50])}}

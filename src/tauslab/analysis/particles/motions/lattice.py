@@ -175,7 +175,7 @@ class LatticeMotion(Motion):
         single = {name: float(row) for name, row in rows.items() if not np.ndim(row)}
         set_parameters(self._model, {**single, **dict.fromkeys(each, 0.0)})
         first = {**single, **{name: float(row[0]) for name, row in each.items()}}
-        base = self._lowered(first, tell=self._replicas is None)
+        base = self._lowered(first, warns=self._replicas is None)
         starts, all_given = [base], [first]
         which: IntArray = np.zeros(n, np.int64)
         if each:
@@ -190,7 +190,7 @@ class LatticeMotion(Motion):
         self._base = base
         self._use(base, n)
 
-    def _lowered(self, values: Mapping[str, float], *, tell: bool = False) -> LoweredLattice:
+    def _lowered(self, values: Mapping[str, float], *, warns: bool = False) -> LoweredLattice:
         key = tuple(sorted(values.items()))
         if key in self._known:
             return self._known[key]
@@ -201,10 +201,10 @@ class LatticeMotion(Motion):
             self._known[key], self._last = result, (dict(values), result)
             return result
         with warnings.catch_warnings():
-            if not tell:
+            if not warns:
                 warnings.simplefilter("ignore")
             result = lower_lattice(self._model, step=self._step, parameters=dict(values) or None)
-            if tell:
+            if warns:
                 hop = result.splitting.hop
                 for sentence in model_warnings(self._model, dict(values) or None, hop=hop):
                     warn(f"{self._model.name}: {sentence}")

@@ -42,7 +42,7 @@ SUPPORTED: Mapping[str, frozenset[str]] = {
     "cle": frozenset(("net law",)),
 }  # fmt: skip
 
-TOLD = ("ssa", "tau", "ode")  # of which refusals in a report speak: the others are made of them
+REPORTED = ("ssa", "tau", "ode")  # of which refusals in a report speak: the others are made of them
 _MOST_REACTIONS = 12  # that are listed
 # How amounts in another unit can be counted, and what else helps.
 _HINTS = {
@@ -121,7 +121,7 @@ def require_support(network: Network, method: str, *, noise_of: str | None = Non
         hints = _hint_of(first.kind)
         if first.kind == "missing value" and not first.element.startswith("reaction"):
             hints = f"; {assigned('set', key=first.element.split()[-1])}VALUE gives one"
-        able = [other for other in TOLD if _can_run(network, other)]
+        able = [other for other in REPORTED if _can_run(network, other)]
         if noise_of is not None and _can_run(network, noise_of):
             hints += f"; {opt('jump', REST)} simulates all reactions as events"
         if able:
@@ -176,7 +176,7 @@ def refusing(feature: Feature, methods: list[str] | None = None) -> list[str]:
     for method in methods or ():
         if method not in SUPPORTED:
             raise ConfigError(f"{method!r} is not a method; methods: {', '.join(SUPPORTED)}")
-    return [name for name in methods or TOLD if feature.kind not in SUPPORTED[name]]
+    return [name for name in methods or REPORTED if feature.kind not in SUPPORTED[name]]
 
 
 def _refusing_in(
@@ -184,7 +184,7 @@ def _refusing_in(
 ) -> list[str]:
     """Return methods that refuse a feature; `unkept` is why ``ssa`` cannot keep the past."""
     result = refusing(feature, methods)
-    looks = feature.kind == "delay" and "ssa" in (methods or TOLD)
+    looks = feature.kind == "delay" and "ssa" in (methods or REPORTED)
     return ["ssa", *result] if looks and unkept is not None else result
 
 
@@ -347,7 +347,7 @@ def check_facts(network: Network) -> dict[str, object]:
 
 def _methods(network: Network) -> list[str]:
     """Methods that can run a network as it stands."""
-    some = SUPPORTED if network.reactions else TOLD
+    some = SUPPORTED if network.reactions else REPORTED
     known = [method for method in some if _can_run(network, method)]
     try:
         network.initial_amounts(negative=True)

@@ -90,13 +90,13 @@ def with_method(task: NetworkTask, backend: Backend, comm: Communicator) -> Netw
     if not isinstance(options.method, Auto):
         return task
     choice = on_root(comm, lambda: choose_method(task, backend))
-    return with_choice(task, choice, tell=comm.rank == 0)
+    return with_choice(task, choice, announce=comm.rank == 0)
 
 
-def with_choice(task: NetworkTask, choice: MethodChoice, *, tell: bool) -> NetworkTask:
-    """The task with the chosen method in place of ``auto``; says so with `tell`."""
+def with_choice(task: NetworkTask, choice: MethodChoice, *, announce: bool) -> NetworkTask:
+    """The task with the chosen method in place of ``auto``; says so with `announce`."""
     options = task.options
-    if tell and options.quiet is False:
+    if announce and options.quiet is False:
         why = f": {choice.reason}" if options.verbose else ""
         print(f"method: {_NAMES[choice.method]}{why}", flush=True)
     chosen = replace(options, method=turned_into(choice.method, options.method))

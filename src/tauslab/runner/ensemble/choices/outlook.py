@@ -27,7 +27,7 @@ from tauslab.runner.ensemble.lane import Lane, Reductions
 from tauslab.runner.ensemble.task import NetworkTask, Task
 from tauslab.store.results.approximation import MEAN_TOLERANCE, SD_TOLERANCE
 
-LONG_SECONDS = 30.0  # of a run of which a message tells before it begins
+LONG_SECONDS = 30.0  # of a run; a longer one is announced before it begins
 _FEW_ROWS, FEW_EVENTS = 4, 2**13  # what every exact run tries: a thousandth of a second on a core
 _FEW_REACTIONS = 100  # up to which so few events take no longer than to hand them over
 _PACE_SECONDS, _LONG_CALL_SECONDS = 20.0, 600.0  # of calls whose length their pace shows
@@ -48,7 +48,7 @@ class Outlook:
 
     @property
     def long(self) -> bool:
-        """Return whether the user is to be told."""
+        """Return whether the user is to be warned."""
         return self.seconds is not None and self.seconds > LONG_SECONDS
 
 
@@ -73,7 +73,7 @@ def outlook_of(
 ) -> Outlook:
     """Estimate the duration of the task on so many devices like that of `engine`.
 
-    Trajectories from which nobody can tell more than how they begin count as if they went on so,
+    Trajectories of which only the beginning is known count as if they went on so,
     but for rate laws that the time moves, whose growth is known.
     """
     total = task.options.total
@@ -168,12 +168,12 @@ def sentence(task: Task, found: Outlook) -> str:
 class Pace:
     """Says once how long a call takes that compares many trajectories with data.
 
-    `what` takes so long; `tells` on one rank. `before` is the share of the work that another call
-    has done.
+    `what` takes so long; `announces` on one rank. `before` is the share of the work that another
+    call has done.
     """
 
-    def __init__(self, what: str, *, quiet: bool | None, tells: bool) -> None:
-        self._what, self._quiet, self._waits = what, quiet, tells
+    def __init__(self, what: str, *, quiet: bool | None, announces: bool) -> None:
+        self._what, self._quiet, self._waits = what, quiet, announces
         self._began, self.before = time.perf_counter(), 0.0
 
     def reached(self, share: float) -> None:
@@ -230,9 +230,9 @@ def _trial(task: Task, steps: int) -> Task:
 
 
 def _tried(task: Task, lane: Lane, first: int, rows: int) -> _Trial:
-    """Begin so many trajectories; break them off after seconds, with what they have told by then.
+    """Begin so many trajectories, stop them after seconds, and read what they have reported.
 
-    Where they have told nothing, of a very large network or on a busy machine, nobody knows.
+    Where they have reported nothing, of a very large network or on a busy machine, nobody knows.
     """
     began, pause = time.perf_counter(), _FIRST_LOOK_SECONDS
     lane.start(first, first + rows)
@@ -243,12 +243,12 @@ def _tried(task: Task, lane: Lane, first: int, rows: int) -> _Trial:
             lane.halt()
     delivery = lane.wait()
     (begun, computed), _ = lane.intervals(lane.begun)
-    events = max(int(delivery.work[WORK.index("events")]), delivery.told.events)
+    events = max(int(delivery.work[WORK.index("events")]), delivery.reported.events)
     end = float(task.options.times[-1])
     whole = not delivery.stopped and end > 0
     status = np.asarray(delivery.chunk.arrays["status"], np.uint8)
     done = int(np.count_nonzero(status <= ABSORBED)) if whole else 0
-    reached = (done + (rows - done) * min(1.0, delivery.told.time / end)) / rows if end else 1.0
+    reached = (done + (rows - done) * min(1.0, delivery.reported.time / end)) / rows if end else 1.0
     if reached <= 0:
         events = 0
     return _Trial(first, rows, float(events), max(computed - begun, 1e-9), reached)

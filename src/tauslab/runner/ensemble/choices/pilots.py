@@ -64,8 +64,8 @@ def piloted(task: NetworkTask, backend: Backend) -> PilotCounts | None:
     return result
 
 
-def with_pilot(task: NetworkTask, pilot: PilotCounts | None, *, tell: bool) -> NetworkTask:
-    """The task with the selector that its pilot shows to be faster; says so with `tell`.
+def with_pilot(task: NetworkTask, pilot: PilotCounts | None, *, announce: bool) -> NetworkTask:
+    """The task with the selector that its pilot shows to be faster; says so with `announce`.
 
     From here on the choice stands in the options, as if it had been given.
     """
@@ -75,7 +75,7 @@ def with_pilot(task: NetworkTask, pilot: PilotCounts | None, *, tell: bool) -> N
     selector = selector_after(task.lowered, task.selector, pilot)
     if selector == task.selector:
         return task
-    if tell and options.verbose and options.quiet is False:
+    if announce and options.verbose and options.quiet is False:
         candidates, bounds = pilot.work
         counted = f"{candidates:.3g} candidates and {bounds:.2g} bounds an event in the pilot"
         print(f"selector: {selector} ({counted})", flush=True)

@@ -69,7 +69,7 @@ def with_solver(task: Task, backend: Backend, comm: Communicator) -> Task:
     if not isinstance(task, OdeTask) or not wants_solver(task):
         return task
     choice = on_root(comm, lambda: choose_solver(task, backend))
-    return with_chosen_solver(task, choice, tell=comm.rank == 0)
+    return with_chosen_solver(task, choice, announce=comm.rank == 0)
 
 
 def wants_solver(task: OdeTask) -> bool:
@@ -77,10 +77,10 @@ def wants_solver(task: OdeTask) -> bool:
     return task.options.integration.solver == "auto"
 
 
-def with_chosen_solver(task: OdeTask, choice: MethodChoice, *, tell: bool) -> OdeTask:
-    """The task with the solver in place of ``auto``; says so with `tell`."""
+def with_chosen_solver(task: OdeTask, choice: MethodChoice, *, announce: bool) -> OdeTask:
+    """The task with the solver in place of ``auto``; says so with `announce`."""
     options = task.options
-    if tell and options.quiet is False:
+    if announce and options.quiet is False:
         why = f" ({choice.reason})" if options.verbose else ""
         print(f"solver: {choice.method}{why}", flush=True)
     method = with_choices(options.method, solver=choice.method)
