@@ -376,7 +376,7 @@ def _simulate(
             why = reason_of_stop(stop)
             stopped = stopped_early(blocks, layout.n_blocks, "done", task.options.output, why)
         else:
-            totals = sum_over_ranks(comm, ensemble.totals())
+            totals = sum_over_ranks(comm, tally.sums)
             row = {**lanes.describe(), **tally.seconds()}
             writer.finish(totals, comm.allgather(row))
             if comm.rank == 0:

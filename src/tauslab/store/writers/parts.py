@@ -264,7 +264,7 @@ class PartsWriter:
         if self._slots is None:
             path = self._new_part(checkpoint_specs(slot_bytes(self._layout)))
             file = RawFile(path, CHECKPOINT_SLOTS, self._disk)
-            self._slots = (file, CheckpointSlots(file, self._layout, self._generation))
+            self._slots = (file, CheckpointSlots(file, self._layout, self._generation, fresh=True))
         if self._segment is not None:
             self._segment.file.sync()  # a checkpoint counts only if its blocks are marked
         self._slots[1].write(totals, done)
