@@ -40,7 +40,7 @@ def slot_bytes(layout: Layout) -> int:
     """Bytes of a slot: generation, checksum, accumulators, a bit per block; 0 where not needed."""
     if not layout.needs_checkpoint:
         return 0
-    return _HEADER_BYTES + _Pieces(layout).n_bytes + -(-layout.n_blocks // 8)
+    return _HEADER_BYTES + layout.sums_bytes + -(-layout.n_blocks // 8)
 
 
 class _Pieces:
@@ -49,7 +49,7 @@ class _Pieces:
     def __init__(self, layout: Layout) -> None:
         self.points = math.prod(layout.sum_lead)  # 1 without an axis of points
         self._bytes = {n: 8 * math.prod(s) for n, s in layout.accumulator_shapes().items()}
-        self.n_bytes = sum(self._bytes.values())
+        self.n_bytes = layout.sums_bytes
         self.size = max(1, _PIECE_BYTES * self.points // max(1, self.n_bytes))  # points of a piece
         self.count = -(-self.points // self.size)
 
