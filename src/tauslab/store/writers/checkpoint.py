@@ -96,7 +96,7 @@ def decode(layout: Layout, data: npt.NDArray[np.uint8]) -> Checkpoint | None:
     pieces, bits = _Pieces(layout), data[position:]
     digests = [pieces.digest(index, totals) for index in range(pieces.count)]
     stored = data[8:_HEADER_BYTES].tobytes()
-    if stored not in (_checksum(generation, digests, bits), _checksum_before(data)):
+    if stored != _checksum(generation, digests, bits) and stored != _checksum_before(data):
         return None
     done = np.unpackbits(bits, count=layout.n_blocks).astype(np.bool_)
     return Checkpoint(generation, {n: v.astype(np.uint64) for n, v in totals.items()}, done)
