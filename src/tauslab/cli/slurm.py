@@ -198,6 +198,12 @@ def _check(job: BatchJob, command: Sequence[str]) -> None:
     replicas = _option(command, "--replicas") or ""
     if job.array and lattice and not re.fullmatch("[1-9][0-9]{0,5}", replicas):
         raise ConfigError("--array shares the replicas of a lattice: give the command --replicas R")
+    shared = int(replicas) if lattice and job.array else _points(command)
+    if job.array and shared is not None and job.array > shared:
+        raise ConfigError(
+            f"--array {job.array} is more than the {shared} "
+            f"{'replicas' if lattice else 'points'} of the command, and a task needs one at least"
+        )
     if job.array and command[1:] and command[1].startswith("-"):
         raise ConfigError(f"--array: the model comes first, as in `-- {command[0]} cell.toml ...`")
     if _option(command, "--append") is not None and (job.requeue or job.array):
@@ -247,7 +253,7 @@ def _directives(job: BatchJob) -> str:
         text += f"#SBATCH --gpus-per-node={1 if job.array else job.gpus_per_node}\n"
     text += "# Cores for the host's part of a rank, or for all of it with --device cpu.\n"
     text += f"#SBATCH --cpus-per-task={job.cpus_per_task}\n"
-    text += _WHOLE_NODES if job.nodes > 1 and job.gpus_per_node else ""
+    text += _WHOLE_NODES if job.nodes > 1 and job.gpus_per_node else _MEMORY
     text += f"#SBATCH --time={job.time}\n"
     text += f"#SBATCH --array=0-{job.array - 1}\n" if job.array else ""
     # A task of an array continues its file; any other job would find it and stop.
@@ -274,6 +280,10 @@ _WHOLE_NODES = """\
 # every rank.
 #SBATCH --exclusive
 #SBATCH --mem=0
+"""
+_MEMORY = """\
+# Memory per node, where the site's default is too little; a run says beforehand if it needs much.
+##SBATCH --mem=16G
 """
 _REQUEUE = f"""\
 # So many seconds before the limit this script gets USR1; SLURM may be a minute early.
@@ -305,10 +315,11 @@ export SRUN_CPUS_PER_TASK=${SLURM_CPUS_PER_TASK:-1}
 # other.
 """
 _MPI_OF_MPI4PY = """\
-mpi=${TAUSLAB_SRUN_MPI:-}
+mpi=${TAUSLAB_SRUN_MPI:-${SLURM_MPI_TYPE:-}}
 if [ -z "$mpi" ]; then
     # Open MPI's text ends with a null byte, of which bash would warn.
     case "$(python -m mpi4py --mpi-lib-version 2>/dev/null | tr -d '\\0' || true)" in
+    *CRAY*) mpi=cray_shasta ;;
     *MPICH* | *MVAPICH* | *"Intel(R) MPI"*) mpi=pmi2 ;;
     *) mpi=pmix ;;
     esac
@@ -449,6 +460,21 @@ def _option(command: Sequence[str], *names: str) -> str | None:
         elif (value := _attached(word, names)) is not None:
             result = value
     return result
+
+
+def _points(command: Sequence[str]) -> int | None:
+    """Points of a command's --design or --sweep; None of a table, or of what `run` refuses."""
+    if (design := _option(command, "--design")) is not None:
+        number = design.rpartition(":")[2]
+        return int(number) if number.isdecimal() else None
+    pairs = zip(command, [*command[1:], ""], strict=True)
+    given = [after if word == "--sweep" else _attached(word, ("--sweep",)) for word, after in pairs]
+    points = 1 if any(given) and _option(command, "--table") is None else None
+    for axis in filter(None, given if points else ()):
+        kind, _, rest = axis.partition("=")[2].partition(":")
+        number = str(rest.count(",") + 1) if kind == "list" else rest.rpartition(":")[2]
+        points = points * int(number) if points and number.isdecimal() else None
+    return points
 
 
 def _attached(word: str, names: Sequence[str]) -> str | None:

@@ -278,10 +278,29 @@ def test_a_seed_of_an_array_is_a_word(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("words", "points"),
+    [
+        (["--sweep", "k=lin:1:8:4"], 4),
+        (["--sweep", "k=list:1,2,3", "--sweep=c=log:1:8:2"], 6),
+        (["--design", "sobol:5", "--sweep", "k=lin:1:8"], 5),
+    ],
+)
+def test_an_array_has_no_more_tasks_than_points(words, points):
+    """Else the task fails on its node, after it has waited in the queue."""
+    batch_script(BatchJob(array=points), ["run", "m.xml", *words])
+    with pytest.raises(ConfigError, match=f"--array {points + 1} is more than the {points} points"):
+        batch_script(BatchJob(array=points + 1), ["run", "m.xml", *words])
+    with pytest.raises(ConfigError, match="--array 4 is more than the 3 replicas"):
+        batch_script(BatchJob(array=4), ["rdme", "cell.toml", "--replicas", "3"])
+
+
+@pytest.mark.parametrize(
     ("told", "environment", "found"),
     [
         ("MPICH Version:      5.0.2", {}, "pmi2"),
         ("Intel(R) MPI Library 2021.13", {}, "pmi2"),
+        ("MPI VERSION : CRAY MPICH version 8.1.28.29 (ANL base 3.4a2)", {}, "cray_shasta"),
+        ("MPICH Version:      5.0.2", {"SLURM_MPI_TYPE": "pmix_v4"}, "pmix_v4"),
         ("Open MPI v5.0.7, package: ...", {}, "pmix"),
         (None, {}, "pmix"),
         ("MPICH Version:      5.0.2", {"TAUSLAB_SRUN_MPI": "cray_shasta"}, "cray_shasta"),

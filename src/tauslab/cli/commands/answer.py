@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.store.results.array_result import numbers_or_none
-from tauslab.store.results.info import facts, span_text
+from tauslab.store.results.info import facts, parts_of, span_text
 from tauslab.store.results.result import Result
 from tauslab.store.results.samples import main_quantities
 from tauslab.store.results.validity import numbers_of_ends
@@ -60,6 +60,11 @@ def summary(result: Result, *, verbose: bool = False) -> list[str]:
         if count and name not in ("done", "absorbed"):
             of_all = f"{count} of {result.n * result.n_points}"
             lines.append(f"  {of_all} trajectories ended early: {name}")
+    if result.path is not None and (parts := parts_of(result)):
+        lines.append(
+            f"  its trajectories are {parts}: move the folder with the file, or join both by "
+            f"`tauslab merge {result.path.name}`"
+        )
     return lines + _last_values(result) + _summaries(result)
 
 

@@ -63,7 +63,10 @@ def device_work() -> Iterator[None]:
 
 @dataclass
 class Tally:
-    """The work of a rank: sums for the file, numbers and seconds for its profile."""
+    """The work of a rank: sums for the file, numbers and seconds for its profile.
+
+    The sums of rank 0 include those of an earlier attempt.
+    """
 
     sums: Accumulators = field(default_factory=dict)
     rows: int = 0
@@ -138,6 +141,7 @@ class EnsembleRun:
         self._done = writer.completed & (comm.rank == 0)
         shapes = layout.accumulator_shapes()
         self.tally = Tally({name: np.zeros(shape, np.uint64) for name, shape in shapes.items()})
+        add_accumulators(self.tally.sums, writer.restored or {})
 
     @cached_property
     def _free(self) -> queue.Queue[LaneLike | BaseException]:
@@ -361,15 +365,9 @@ class EnsembleRun:
         self._adapt()
         self._show()
 
-    def totals(self) -> Accumulators:
-        """Sums of this rank so far; those of an earlier attempt are rank 0's."""
-        totals = {name: values.copy() for name, values in self.tally.sums.items()}
-        add_accumulators(totals, self._writer.restored or {})
-        return totals
-
     def checkpoint(self) -> None:
         """Save the sums so far; not while the collector writes."""
-        self._writer.checkpoint(self.totals(), self._done)
+        self._writer.checkpoint(self.tally.sums, self._done)
 
     def _adapt(self) -> None:
         """Size launches by the rate so far."""

@@ -35,7 +35,7 @@ from tauslab.store.format.layout import Accumulators, Chunk
 
 LANES = LAUNCHES_IN_FLIGHT
 _OF_LAUNCH = ("work", "row_counter")  # buffers without a row for each trajectory
-_LANE_BYTES = 256 << 20  # samples of a lane on the device, and again in pinned memory
+LANE_BYTES = 256 << 20  # samples of a lane on the device, and again in pinned memory
 _SMALL_BYTES = 1 << 20  # samples of a run that fit in any memory
 
 
@@ -88,7 +88,7 @@ def lane_rows(task: Task, backend: Backend, block: int, most_bytes: int | None =
     row_bytes = task.sample_bytes + 8 * len(task.record.summaries)
     if task.per_sum:
         row_bytes += -(-_sum_bytes(task) // task.per_sum)
-    space = most_bytes or _LANE_BYTES
+    space = most_bytes or LANE_BYTES
     if task.options.total * row_bytes > _SMALL_BYTES:
         space = min(space, backend.free_memory() // (4 * LANES))
     rows = min(task.options.total, space // max(1, row_bytes))

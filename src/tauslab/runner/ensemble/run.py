@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from tauslab.base.errors import StoppedEarly
-from tauslab.base.host import require_memory
+from tauslab.base.host import in_bytes, require_memory
 from tauslab.base.option_names import listening, warn
 from tauslab.decomposition.blocks import Blocks, storage_block_size, sweep_block_size
 from tauslab.decomposition.ranks.job import agreed_task, devices
@@ -47,7 +48,7 @@ from tauslab.runner.ensemble.kept import (
     kept_runs,
     request_of,
 )
-from tauslab.runner.ensemble.lane import LANES, build_reductions, layout_row
+from tauslab.runner.ensemble.lane import LANE_BYTES, LANES, build_reductions, layout_row
 from tauslab.runner.ensemble.lanes import DeviceLanes, Lanes
 from tauslab.runner.ensemble.task import (
     HybridTask,
@@ -64,10 +65,12 @@ from tauslab.store.format.statistics import cancelled, sum_over_ranks
 from tauslab.store.results.open import open_result
 from tauslab.store.results.result import Result
 from tauslab.store.writers.admission import existing_attributes
+from tauslab.store.writers.checkpoint import slot_bytes
 from tauslab.store.writers.memory import MemoryWriter
 from tauslab.store.writers.writer import FinishedWriter, Storage, Writer, open_writer
 
 _SMALL_BYTES = 1 << 20  # of samples of all trajectories
+_LARGE_BYTES = 1 << 30  # of a file or of memory, of which a message tells before the run
 
 
 @contextmanager
@@ -247,6 +250,8 @@ def run_task(
         Events that the run may have, for the progress bar; 0 where that is not known.
     """
     options, layout = task.options, layout_of(task, comm)
+    if comm.rank == 0:
+        _tell_of_size(task, layout, comm)
     with in_order(stop):
         writer = open_writer(
             options.output,
@@ -304,7 +309,7 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
         attributes |= options.sweep.share.attributes()
     portion = options.portion
     attributes |= {"group": portion.group} if portion.group else {}
-    return Layout(
+    layout = Layout(
         n=options.n,
         times=options.times,
         species=task.species,
@@ -327,6 +332,32 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
         sweep=None if task.sweep is None else task.sweep.columns(),
         grid=None if task.sweep is None else task.sweep.grid,
         group=portion.group,
+    )
+    require_memory(
+        layout.sums_bytes * comm.local_size,
+        f"the sums of {layout.points} point{'s' * (layout.points > 1)} at {len(options.times)} "
+        f"sample times, on {comm.local_size} rank{'s' * (comm.local_size > 1)} of a machine,",
+    )
+    return layout
+
+
+def _tell_of_size(task: Task, layout: Layout, comm: Communicator) -> None:
+    """Say how large the file and the memory of a rank become, where that is much. Of one rank."""
+    options, sums = task.options, layout.sums_bytes
+    rows = min(options.total, LANE_BYTES // max(1, task.sample_bytes))
+    samples = task.sample_bytes * max(layout.block, rows)
+    saved = 2 * slot_bytes(layout)
+    file = layout.payload_bytes + sums + saved
+    memory = LANES * samples + sums * (2 if comm.size > 1 else 1)
+    if options.quiet is not False or max(file, memory) < _LARGE_BYTES:
+        return
+    to = "the result in memory" if options.output is None else f"{options.output.name}"
+    of_sums = f" ({in_bytes(saved)} of it to save sums meanwhile)" if saved > _LARGE_BYTES else ""
+    print(
+        f"tauslab: {task.network.name}: {to} takes {in_bytes(file)}{of_sums}; a rank takes about "
+        f"{in_bytes(memory)} of memory beside the program, {in_bytes(sums)} of it for sums",
+        file=sys.stderr,
+        flush=True,
     )
 
 
@@ -376,7 +407,7 @@ def _simulate(
             why = reason_of_stop(stop)
             stopped = stopped_early(blocks, layout.n_blocks, "done", task.options.output, why)
         else:
-            totals = sum_over_ranks(comm, ensemble.totals())
+            totals = sum_over_ranks(comm, tally.sums)
             row = {**lanes.describe(), **tally.seconds()}
             writer.finish(totals, comm.allgather(row))
             if comm.rank == 0:

@@ -190,7 +190,7 @@ class Layout:
 
     def __post_init__(self) -> None:
         """Check the names of the histograms' datasets, and that the sums fit into memory."""
-        sums = 8 * sum(math.prod(shape) for shape in self.accumulator_shapes().values())
+        sums = self.sums_bytes
         if self.sweep is not None and sums > MOST_SUMS_BYTES:
             raise ConfigError(
                 f"statistics at {self.points} points and {len(self.times)} times need "
@@ -330,6 +330,11 @@ class Layout:
         cells = {spec.species: spec.bins + 2 for spec in self.histograms}
         shapes = accumulator_shapes(fields if self.statistics else (), sizes, cells)
         return {name: (*self.sum_lead, *shape) for name, shape in shapes.items()}
+
+    @property
+    def sums_bytes(self) -> int:
+        """Bytes of all accumulators."""
+        return 8 * sum(math.prod(shape) for shape in self.accumulator_shapes().values())
 
     def points_of(self, start: int, stop: int) -> slice:
         """Sums of trajectories ``start .. stop - 1``; all there is without points or groups."""

@@ -71,7 +71,7 @@ def write_error(path: Path, error: BaseException) -> OutputError:
     advice = ""
     if number in (errno.ENOSPC, errno.EDQUOT):
         advice = (
-            f"; free some space and repeat with {opt('resume')}, or choose another {opt('output')}"
+            f"; free some space or choose another {opt('output')}; {opt('resume')} completes a run"
         )
     return OutputError(f"{path} cannot be written: {reason}{advice}")
 

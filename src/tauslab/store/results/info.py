@@ -99,11 +99,18 @@ def _of_file(result: EnsembleData) -> tuple[str, str]:
     version = ", ".join(writers_of(result.data)) or result.attributes.get("tauslab_version", "?")
     created = result.attributes.get("created", "an unknown time")
     size = _size(result.path.stat().st_size)
-    folder = parts_folder(result.path)
-    parts = [part.stat().st_size for part in folder.glob("*.h5")]
-    if parts:
-        size += f" and {len(parts)} parts of {_size(sum(parts))} in {folder.name}"
+    if parts := parts_of(result):
+        size += f" and {parts}"
     return str(result.path), f"{size}, written by tauslab {version}, {created}"
+
+
+def parts_of(result: EnsembleData) -> str:
+    """The number, size and folder of the parts that hold a result's rows; empty without parts."""
+    if result.path is None:
+        return ""
+    folder = parts_folder(result.path)
+    sizes = [part.stat().st_size for part in folder.glob("*.h5")]
+    return f"{len(sizes)} parts of {_size(sum(sizes))} in {folder.name}" if sizes else ""
 
 
 def _of_model(result: EnsembleData) -> str:

@@ -16,6 +16,8 @@ from tauslab.base.arrays import BoolArray
 from tauslab.base.errors import OutputError
 from tauslab.base.files.drafts import make_own_folder
 from tauslab.base.files.opening import lacks_memory
+from tauslab.base.host import in_bytes
+from tauslab.base.option_names import warn
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.together import agree
 from tauslab.store.format.layout import Accumulators, Chunk, Layout, chunk_blocks
@@ -264,7 +266,7 @@ class PartsWriter:
         if self._slots is None:
             path = self._new_part(checkpoint_specs(slot_bytes(self._layout)))
             file = RawFile(path, CHECKPOINT_SLOTS, self._disk)
-            self._slots = (file, CheckpointSlots(file, self._layout, self._generation))
+            self._slots = (file, CheckpointSlots(file, self._layout, self._generation, fresh=True))
         if self._segment is not None:
             self._segment.file.sync()  # a checkpoint counts only if its blocks are marked
         self._slots[1].write(totals, done)
@@ -292,9 +294,15 @@ class PartsWriter:
         contents[CHECKSUMS] = block_sums(layout, sources)
         contents[COMPLETE] = np.ones((), np.uint8)
         contents[WRITERS] = with_this_program(stored_writers(self._path))
-        limit = min(self._options.merge_bytes, self._disk.free_bytes(self._folder))
-        compress = self._options.compress
-        merged = compress > 0 or layout.payload_bytes < limit
+        compress, size = self._options.compress, layout.payload_bytes
+        small = size < self._options.merge_bytes
+        fits = not small or size < (free := self._disk.free_bytes(self._folder))
+        if not compress and not fits:
+            warn(
+                f"the parts are not merged into {self._path}: that takes {in_bytes(size)}, and "
+                f"{in_bytes(free)} are free"
+            )
+        merged = compress > 0 or (small and fits)
         attributes = root_attributes(layout, "plain" if merged else "virtual", self._run)
         if merged:
             rows = rows_of_parts(layout, sources)

@@ -68,7 +68,7 @@ class SingleWriter:
         done, self._marked = _begun(path, layout, disk, existing, run)
         self.completed, self.restored = done.completed, done.restored
         self._file = RawFile(path, names_in_place(specs), disk)
-        self._slots = CheckpointSlots(self._file, layout, done.generation)
+        self._slots = CheckpointSlots(self._file, layout, done.generation, fresh=existing is None)
 
     def write(self, chunk: Chunk) -> None:
         """Write whole blocks and mark them."""

@@ -127,6 +127,14 @@ def test_where_leaps_would_not_help():
     )
 
 
+def test_recording_is_named_where_it_takes_longer():
+    task = task_of(turnover(1.0))
+    times = len(task.options.times)
+    few, many = (Outlook(1000.0 * times * events, 86400.0) for events in (5, 20))
+    assert f"on this device, and more to record each at {times} times;" in sentence(task, few)
+    assert "record" not in sentence(task, many)
+
+
 def test_the_pilot_changes_no_bit(monkeypatch):
     options = {"n": 50, "times": [0.0, 1.0], "seed": 4, "device": "cpu"}
     with_pilot = ts.run(turnover(100.0), **options)

@@ -32,6 +32,27 @@ def test_a_block_of_more_samples_than_memory_holds(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+TIMES = [k / 1000 for k in range(1001)]
+LARGE = {"n": 10, "record": "histogram:X:0:1000:20000", "times": TIMES}
+
+
+@pytest.mark.usefixtures("little")
+def test_more_sums_than_memory_holds(tmp_path):
+    with pytest.raises(ModelError, match=r"sums of 8 points .*1.19 GiB of memory; 1 GiB is"):
+        run(**LARGE, sweep={"k": [1.0 + k for k in range(8)]}, output=tmp_path / "a.h5")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_large_file_is_told_of_before_the_run(tmp_path, monkeypatch, capsys):
+    """Memory: 153 MiB of sums, and few samples of three launches of one block."""
+    monkeypatch.setattr("tauslab.runner.ensemble.run._LARGE_BYTES", 1 << 28)
+    run(**LARGE, output=tmp_path / "a.h5", quiet=False)
+    told = [line for line in capsys.readouterr().err.splitlines() if "takes" in line]
+    (line,) = told
+    assert "a.h5 takes 458 MiB (306 MiB of it to save sums meanwhile)" in line
+    assert "of memory beside the program, 153 MiB of it for sums" in line
+
+
 def test_a_file_that_is_larger_than_the_disk_says_how_large(tmp_path, monkeypatch):
     monkeypatch.setattr(Disk, "free_bytes", lambda *_: GIB)
     with pytest.raises(OutputError, match=r"takes 8\.\d+ TiB, and 1 GiB are free"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
@@ -14,6 +15,7 @@ from mortal_disk import FullDisk
 from sample_job import contents, digest
 
 from tauslab.base.errors import ConfigError, InputFileError, OutputError
+from tauslab.cli.commands.answer import summary
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.store.format.schema import PROFILE_COLUMNS
 from tauslab.store.hdf5.disk import Disk
@@ -186,6 +188,20 @@ def test_moved_view_still_opens(job, tmp_path):
     job.check(tmp_path / "there" / "a.h5")
 
 
+def test_a_run_says_that_its_data_stay_in_parts(job, tmp_path):
+    """A file that is moved without them reads as fill values in other programs."""
+    for name, options in {"plain.h5": {}, "view.h5": {"parts": VIEW}}.items():
+        job.run(tmp_path / name, 2, **options)
+        with open_result(tmp_path / name) as result:
+            lines = [line for line in summary(result) if "parts" in line]
+        assert bool(lines) == (name == "view.h5")
+    assert re.fullmatch(
+        r"  its trajectories are \d+ parts of [0-9.]+ KiB in view.h5.parts: move the folder with "
+        "the file, or join both by `tauslab merge view.h5`",
+        lines[0],
+    )
+
+
 def test_no_room_to_merge_gives_a_view(job, tmp_path):
     class TightAtTheEnd(Disk):
         """Full once both ranks have their part."""
@@ -194,7 +210,8 @@ def test_no_room_to_merge_gives_a_view(job, tmp_path):
             return 100 if len(list(folder.glob("r*.h5"))) == 2 else super().free_bytes(folder)
 
     path = tmp_path / "a.h5"
-    job.run(path, 2, disk=TightAtTheEnd())
+    with pytest.warns(UserWarning, match="a.h5: that takes .* MiB, and 9.54e-05 MiB are free"):
+        job.run(path, 2, disk=TightAtTheEnd())
     with h5py.File(path) as file:
         assert file["counts"].is_virtual
     job.check(path)

@@ -35,6 +35,7 @@ _LONG_EVENTS = 1e8  # of a run that more is tried for; no device takes less than
 _MOST_EVENTS, _ROW_EVENTS = 2**20, 2**16  # that are then tried in all, and of one trajectory
 _PATIENCE = 2.0  # seconds after which a trial is broken off
 _FIRST_LOOK_SECONDS, _LOOK_SECONDS = 2e-5, 0.0005  # the pauses between looks double
+_SAMPLES_PER_EVENT = 0.1  # above which recording them takes a good part of the time
 _TIMES = 256  # at which rate laws that read the time are computed
 
 
@@ -155,6 +156,9 @@ def sentence(task: Task, found: Outlook) -> str:
         f"{task.network.name}: about {found.events:.2g} events in {options.total} exact "
         f"trajectories, about {_span(found.seconds)} on this device"
     )
+    times = len(options.times)
+    if times * options.total > _SAMPLES_PER_EVENT * found.events:
+        begun += f", and more to record each at {times} times"
     if found.by_leaps is None:
         return f"{begun}; leaps ({opt('method', 'tau')}) would hardly be faster"
     return (
