@@ -29,9 +29,6 @@ _WAITING_BYTES = 2  # of a site: lists of particles that wait, and a copy
 MANY_THREADS, MANY_BLOCKS, MOST_BLOCKS = 64, 8, 10
 FEW_THREADS, FEW_BLOCKS = 96, 4
 MANY_WORDS = 1 << 18  # from here on there are MOST_BLOCKS
-# With so many or fewer each warp of a large GPU has at most 32 words, and keeps them: the first to
-# be free would take some that wait for others.
-KEPT_WORDS = 1 << 16
 # Warps have one species each where there are at most so many words: FEW_BLOCKS teams on each of the
 # multiprocessors of a large GPU; or twice as many of both, with registers for so many species.
 FEW_WORDS, FEW_SPECIES = 1 << 14, 3
@@ -306,7 +303,6 @@ def planes_header(lattice: LoweredLattice, *, cut: bool = False) -> str:
         '#pragma once\n#include "device/prelude.h"\n'
         + "".join(f"constexpr int {name} = {value};\n" for name, value in sizes.items())
         + f"constexpr bool TEAMED = {str(_has_few_words(lattice)).lower()};\n"
-        + f"constexpr bool KEEPS_WORDS = {str(_all_words(lattice) <= KEPT_WORDS).lower()};\n"
         + f"constexpr bool WHOLE_ROWS = {str(WORD % -(-lattice.shape[2] // WORD) == 0).lower()};\n"
         + f"constexpr bool WHOLE_PLANES = {str(WORD % words_of(lattice) == 0).lower()};\n"
         + f"constexpr bool CUT = {str(cut).lower()};\n"

@@ -178,7 +178,7 @@ struct Progress {
     u32 *done;
     u32 chunks, each;  // number of chunks; groups of 32 words in each, but for the last, which has more
     Divisor by_each;
-    u64 *taken;        // groups that warps took after their first ones; null where each warp has fixed groups
+    u64 *taken;        // groups that warps took after their first ones; null for teams of several warps, which have fixed groups
     u32 next;          // group that the team computes next, counted from the first of the pass
     u32 pass, complete;  // number of the pass; passes that the team has seen completed
 };
@@ -433,7 +433,7 @@ BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArgu
     if (CUT && THREAD_ID == 0) edges = a.edges;
     LATTICE_IN_BLOCK(l, a.lattice);
     const u32 each = PLANE_LANES > 1 ? (u32)a.chunk : 1, first = PLANE_LANES > 1 ? uniform((u32)BLOCK_ID * TEAMS + (u32)THREAD_ID / TEAM_SIZE) : 0;
-    Progress progress = {a.progress, (u32)a.chunks, each, a.by_chunk, TEAM_WARPS == 1 && !KEEPS_WORDS ? l.work + WORDS_TAKEN : nullptr, first, 0, 0};
+    Progress progress = {a.progress, (u32)a.chunks, each, a.by_chunk, TEAM_WARPS == 1 ? l.work + WORDS_TAKEN : nullptr, first, 0, 0};
     const bool meets = !FOLLOWS && l.may_wait;  // all blocks, after each pass
     OneBlock block = {BLOCK_ID, BLOCKS, meets ? nullptr : &progress, CUT ? &edges : nullptr};
     u32 arrivals = 0;
