@@ -557,7 +557,8 @@ class Lattice(Hinting, LatticeData):
             self.type_number(volume, f"{where}: volume")
 
     def _require_species(self, name: str, where: str) -> None:
-        species_number(name, dict.fromkeys(self.species, 0), where)
+        if name not in self._names["species"]:  # a set: a model has up to 65,535 species
+            species_number(name, dict.fromkeys(self.species, 0), where)
 
     def _tree(self, value: Value, where: str) -> Expression:
         """An expression whose parameters there are; a number is finite and 0 or more."""
