@@ -27,6 +27,8 @@ _CALLED = {
     "trajectories": ("counts", *_NUMBER), "n_trajectories": _NUMBER, "num_trajectories": _NUMBER,
     "number_of_trajectories": _NUMBER, "nsim": _NUMBER,
     "n_runs": _NUMBER, "nruns": _NUMBER, "n_sims": _NUMBER, "dt": ("points", "step"),
+    "timestep": ("step",), "time_step": ("step",),
+    **dict.fromkeys(("latticeSpacing", "lattice_spacing", "h"), ("spacing",)),
     "nsteps": ("points",), "n_points": ("points",), "runs": _NUMBER, "N": _NUMBER,
     "path": ("output",), "file": ("output",), "filename": ("output",),
     "set": ("parameters",), "parameters": ("set",), "params": ("set", "parameters"),

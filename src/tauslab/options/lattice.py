@@ -45,7 +45,10 @@ MOST_REPLICAS = 1 << 16  # a replica's number has 16 bits in the address of a dr
 MOST_RUNS = 1 << 24  # points times replicas
 MOST_STEPS = 1 << 48
 _MOST_SAID = 4  # different warnings of a model
-_LONGER = 1.5  # times the end that was asked for: what whole steps may make of it in silence
+# Times the end that was asked for: what whole steps of a model without a step, or with one, may
+# make of it in silence.
+_LONGER = 1.5, 1.01
+_STILL = 1e-3  # hops of a particle in a run, below which a unit is likely to be wrong
 _SAMPLES = 1000  # about as many by default
 _UNCOUNTED = 0.03  # of a run, after the last counts, above which a warning says so
 _COPIES = 3  # of the particles on a device: before and after hops, and of the start of a batch
@@ -503,13 +506,19 @@ def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
             "at most 2^48 are done"
         )
     steps = max(1, math.ceil(wanted))
-    if steps > _LONGER * wanted:
+    if steps > _LONGER[model.step is not None] * wanted:
         warn(
             f"{model.name}: a step is {lattice.step:.3g} s, so the run ends at "
             f"{steps * lattice.step:.3g} s, not at "
             + ("the model's end, " if options.t_end is None else assigned("t_end"))
             + f"{t_end:g}"
             + "; is the spacing in metres, and D in m^2/s?" * (lattice.step > 1)
+        )
+    hops = 6 * float(lattice.hop.max(initial=0.0)) * lattice.diffusion_substeps * steps
+    if 0 < hops < _STILL:
+        warn(
+            f"{model.name}: the fastest particle is expected to hop {hops:.2g} times in the run: "
+            f"is the spacing, {model.spacing:g}, in metres, and D in m^2/s?"
         )
     _warn_of_intervals(model.name, options, steps)
     every = options.count_every or max(1, steps // _SAMPLES)

@@ -38,6 +38,11 @@ def test_what_has_no_place_is_asked_for_by_name():
 
 def test_methods_of_a_lattice_name_the_keyword_that_may_be_meant():
     cube = ts.Lattice("cube", shape=(4, 4, 4), spacing=1e-8)
+    for called, meant in (("timestep", "step"), ("latticeSpacing", "spacing"), ("dt", "step")):
+        with pytest.raises(
+            ts.UnknownKeyword, match=rf"option of ts.Lattice: did you mean {meant}="
+        ):
+            ts.Lattice("cube", shape=(4, 4, 4), **{called: 1e-8})
     cube.add_species("A")
     with pytest.raises(ts.UnknownKeyword, match=r"Lattice\.add_reaction: did you mean rate="):
         cube.add_reaction("A ->", k=1.0)

@@ -35,7 +35,7 @@ def replace(group, name, values):
 
 
 def test_the_numbers_of_a_file(tiny):
-    """Constants for the whole lattice of N = 4096 sites: k0 / N, k1, N k2, N k3 for a site."""
+    """For a site of N = 4096: k0 / N, k1, N k2; 2 N k3, since the GPU solver has N k3 n (n - 1)."""
     lattice = read(tiny)
     assert lattice.shape == (16, 8, 32)  # its x is 32
     assert (lattice.spacing, lattice.step, lattice.t_end) == (3.2e-8, 1e-5, 0.01)
@@ -51,11 +51,25 @@ def test_the_numbers_of_a_file(tiny):
         [0, 100 / 4096],
         1.5 * everywhere,
         2e-3 * 4096 * everywhere,
-        4e-3 * 4096 * everywhere,
+        2 * 4e-3 * 4096 * everywhere,
     ]
     assert values.rates == pytest.approx(np.array(expected), rel=1e-12)
     sides = [(r.reactants, r.products) for r in lower_lattice(lattice).reactions]
     assert sides == [((), (0,)), ((2,), (0, 1)), ((0, 1), (2,)), ((0, 0), (1,))]
+
+
+def test_pairs_of_one_species_react_as_with_a_molar_constant(tiny):
+    """A file of jLM has k / (N_A V) of the lattice, which gives the rate of k in M^-1 s^-1."""
+    molar = 1e6
+
+    def edit(file):
+        volume = 4096 * 3.2e-8**3  # m^3
+        file[f"{R}/ReactionRateConstants"][3, 0] = molar / (6.02214076e23 * 1e3 * volume)
+
+    lattice = read(change(tiny, edit))
+    lattice.add_reaction("2 species0 -> species1", rate=molar, unit="M^-1 s^-1", name="block")
+    rates = lattice_values(lattice).rates
+    assert rates[3] == pytest.approx(rates[4], rel=1e-12)
 
 
 def test_every_particle_stands_where_it_stood(tiny):
@@ -164,7 +178,7 @@ def test_what_was_assumed_is_printed(tiny, capsys):
     for note in (
         "periodic is assumed",
         "volume of the whole lattice, 1.342e-19 m^3",
-        "that program's GPU solver has twice it",
+        "2 A: the propensity is k n (n - 1), as in that program's GPU solver of lattices",
         "latticeWriteInterval = 500, in time steps",
         "InitialSpeciesCounts is not used",
         "output of 1 runs in the file is not read",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 
 import h5py
 import numpy as np
@@ -14,6 +15,7 @@ from tauslab.cli.main import main
 from tauslab.model.expressions.host_math import evaluate
 
 R = "Model/Reaction"
+pytestmark = pytest.mark.filterwarnings("ignore:.*2 A. the propensity:UserWarning")
 
 
 @pytest.fixture
@@ -45,6 +47,17 @@ def test_constants_are_stochastic_constants_of_the_one_volume(stirred):
     changes = [{"A": 1}, {"A": 1, "B": 1, "C": -1}, {"A": -1, "B": -1, "C": 1}, {"A": -2, "B": 1}]
     assert [r.net_change() for r in network.reactions] == changes
     assert (network.t_end, network.name) == (0.01, "stirred")
+
+
+def test_pairs_of_one_species_are_warned_of(stirred):
+    """Versions of the program differ by a factor of 2."""
+    with pytest.warns(UserWarning, match=r"stirred: 2 A: .* / 2; some versions .* twice it"):
+        ts.read(stirred)
+    changed(stirred, f"{R}/ReactionTypes", 3, 1)
+    changed(stirred, f"{R}/StoichiometricMatrix", (slice(None), 3), [-1, 1, 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ts.read(stirred)
 
 
 def test_a_catalyst_is_no_change_and_stays_in_the_law(stirred):

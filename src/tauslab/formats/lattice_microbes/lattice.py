@@ -2,7 +2,8 @@
 
 What its solvers take for granted is written into `Lattice.notes`, and ``tauslab check`` prints it:
 constants of order 0 and 2 are stochastic constants for the volume of the whole lattice, so for a
-site k / N and k N with N sites.  A file without a lattice is a well-stirred network (`lm_network`).
+site k / N and k N with N sites.  For 2 A its GPU solver has the propensity k N n (n - 1), for which
+the constant is 2 k here.  A file without a lattice is a well-stirred network (`lm_network`).
 """
 
 from __future__ import annotations

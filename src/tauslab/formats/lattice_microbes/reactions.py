@@ -11,6 +11,7 @@ import numpy as np
 
 from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.base.errors import ModelError
+from tauslab.base.option_names import warn
 from tauslab.formats.lattice_microbes.fields import (
     note_what_is_dropped,
     number,
@@ -29,7 +30,8 @@ Matrix = IntArray
 _INTERVALS = ("writeInterval", "hookInterval")
 
 # Type of a reaction: how many species it depends on, and how often each reacts.
-_REACTANTS = {0: (0, 0), 1: (1, 1), 2: (2, 1), 3: (1, 2)}
+_PAIR_OF_ONE = 3  # 2 A
+_REACTANTS = {0: (0, 0), 1: (1, 1), 2: (2, 1), _PAIR_OF_ONE: (1, 2)}
 
 
 @dataclass(frozen=True)
@@ -107,9 +109,10 @@ def add_reactions(lattice: Lattice, found: LmReactions, notes: list[str]) -> Non
             f"{volume:.4g} m^3, as that program's solvers do; one that was divided by the volume "
             "of the cell is too large by the ratio of the two"
         )
-    if (found.types == 3).any():
+    if (found.types == _PAIR_OF_ONE).any():
         notes.append(
-            "2 A: the propensity is k n (n - 1) / 2; that program's GPU solver has twice it"
+            "2 A: the propensity is k n (n - 1), as in that program's GPU solver of lattices: the "
+            "constants of these reactions are 2 k"
         )
 
 
@@ -159,10 +162,11 @@ def _add(lattice: Lattice, found: LmReactions, index: int, notes: list[str]) -> 
         if not types:  # the name stays taken, so that numbers agree with the file's
             notes.append(f"reaction R{index + 1} is allowed nowhere and was left out")
             return
+    kind = int(found.types[index])
     lattice.add_reaction(
         equation(lattice.species, before, after),
-        rate=float(found.constants[index]),
-        volume="lattice" if found.types[index] != 1 else None,
+        rate=float(found.constants[index]) * (2 if kind == _PAIR_OF_ONE else 1),
+        volume="lattice" if kind != 1 else None,
         site_types=types,
         name=f"R{index + 1}",
     )
@@ -208,10 +212,11 @@ def lm_network(file: Any, name: str, notes: list[str]) -> Network:
     notes.append(
         "no lattice: a well-stirred model, its constants taken as stochastic constants (1/s)"
     )
-    if (result.types == 3).any():
+    if (result.types == _PAIR_OF_ONE).any():
         notes.append(
             "2 A: the propensity is k n (n - 1) / 2; some versions of that program have twice it"
         )
+        warn(f"{name}: {notes[-1]}: compare the counts of a small run")
     notes += [f"{key} = {parameters[key]}: not used" for key in _INTERVALS if key in parameters]
     note_what_is_dropped(file, parameters, notes)
     network.notes = notes

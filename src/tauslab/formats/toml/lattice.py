@@ -333,7 +333,7 @@ class _LatticeReader:
         with Naming(table.where):
             self.lattice.add_reaction(
                 table.text("equation"),
-                rate=table.value("rate"),
+                rate=table.rates("rate"),
                 unit=table.given(table.text, "unit"),
                 volume=volume
                 if volume is None or isinstance(volume, str)

@@ -142,6 +142,13 @@ class Table:
         """A number, or the text of an expression."""
         return as_value(self.data.get(key, default), self.place(key))
 
+    def rates(self, key: str) -> Any:
+        """A number or text as of `value`, or an array of them: forward, reverse."""
+        value = self.data.get(key)
+        if not isinstance(value, list):
+            return self.value(key)
+        return [as_value(one, self.place(key)) for one in value]
+
     def boolean(self, key: str, *, default: bool = False) -> bool:
         """True or false."""
         value = self.data.get(key, default)

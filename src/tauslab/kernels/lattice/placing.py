@@ -80,7 +80,7 @@ class Placing:
         Raises
         ------
         ModelError
-            More particles than slots at a position, or in a patch.
+            More particles than slots in a patch.
         """
         start, slab = self._start, self._slab
         fixed, per_plane = start.at_positions(), start.sites.per_plane

@@ -15,6 +15,7 @@ from tauslab.model.lattice.placement import random_words
 
 _STREAM = 3  # of the Philox key; lower ones belong to placements
 _BATCH = 4096
+_CELLS = 1 << 19  # sites that are looked at together
 _SPHERE_BYTES, _SITE_BYTES = 120, 26  # of what is computed for a site around, or of the region
 HOPELESS = 100_000  # tries in a row that found no room
 
@@ -63,40 +64,45 @@ def obstacles(
     require_memory(_SITE_BYTES * inside.size, f"obstacles in {inside.size} sites")
     wanted = round(fraction * int(inside.sum()))
     covered = np.zeros(grid.shape, bool)
-    points = _Points(np.argwhere(inside), grid.spacing, seed, centred=2 * radius < grid.spacing)
+    region = np.argwhere(inside)
+    points = _Points(region, grid.spacing, seed, centred=2 * radius < grid.spacing)
     reach = np.arange(-int(radius / grid.spacing) - 1, int(radius / grid.spacing) + 2)
     around = np.stack(np.meshgrid(reach, reach, reach, indexing="ij"), axis=-1).reshape(-1, 3)
-    done = failed = 0
+    edge = cube // 2 + 1
+    free = np.pad(inside, edge)  # sites that a sphere may cover; none beyond the lattice
+    together = max(1, min(_BATCH, _CELLS // len(around)))
+    done = tried = last = 0
     while done < wanted:
-        point = points.next()
-        sites = _sites_within(point, radius, grid, around)
-        fits = len(sites) > 0 and _fits(sites, inside, covered, overlap=overlap)
-        failed = 0 if fits else failed + 1
-        if fits:
+        batch = points.next(together)
+        near, covers = _sites_within(batch, radius, grid, around)
+        allowed = (free[tuple(np.moveaxis(near + edge, -1, 0))] | ~covers).all(axis=1)
+        for index in np.flatnonzero(allowed & covers.any(axis=1)).tolist():
+            sites = near[index][covers[index]]
+            if done == wanted or tried + index - last >= HOPELESS:
+                break
+            if not (overlap or free[tuple((sites + edge).T)].all()):
+                continue  # of another sphere of the batch
             new = sites[~covered[tuple(sites.T)]][: wanted - done]
             covered[tuple(new.T)] = True
-            done += len(new)
-        elif failed == HOPELESS:
+            free[tuple((sites + edge).T)] = overlap
+            done, last = done + len(new), tried + index + 1
+        tried += together
+        if done < wanted and tried - last >= HOPELESS:
             raise ModelError(
-                f"obstacles: spheres of {radius:g} m fill {done} of {wanted} sites, and "
-                f"{HOPELESS} tries placed no other sphere; allow overlap or a smaller fraction"
+                f"obstacles: spheres of {radius:g} m fill {done / len(region):.3g} of the region, "
+                f"not {fraction:g}, and {HOPELESS} tries placed no other sphere; allow overlap or "
+                "a smaller fraction"
             )
     return covered
 
 
-def _fits(sites: IntArray, inside: Mask, covered: Mask, *, overlap: bool) -> bool:
-    if (sites < 0).any() or (sites >= inside.shape).any():
-        return False
-    at = tuple(sites.T)
-    return bool(inside[at].all()) and (overlap or not covered[at].any())
-
-
-def _sites_within(point: FloatArray, radius: float, grid: Grid, around: IntArray) -> IntArray:
-    """Sites whose centres lie within `radius` of a point, ``[site, 3]``."""
-    near = np.floor(point / grid.spacing).astype(np.int64) + around
-    distance = ((near + 0.5) * grid.spacing - point) ** 2
-    sites: IntArray = near[distance.sum(axis=1) <= radius * radius]
-    return sites
+def _sites_within(
+    batch: FloatArray, radius: float, grid: Grid, around: IntArray
+) -> tuple[IntArray, Mask]:
+    """Sites around points ``[point, site, 3]``; whether their centres lie within `radius`."""
+    near = np.floor(batch / grid.spacing).astype(np.int64)[:, None] + around
+    distance = ((near + 0.5) * grid.spacing - batch[:, None]) ** 2
+    return near, distance.sum(axis=-1) <= radius * radius
 
 
 class _Points:
@@ -109,13 +115,11 @@ class _Points:
     def __init__(self, sites: IntArray, spacing: float, seed: int, *, centred: bool) -> None:
         self._sites, self._spacing, self._centred = sites, spacing, centred
         self._words = random_words(seed, _STREAM, 0)
-        self._batch: list[FloatArray] = []
 
-    def next(self) -> FloatArray:
-        """The next point."""
-        if not self._batch:
-            raw = self._words.random_raw(4 * _BATCH).reshape(_BATCH, 4)
-            sites = self._sites[(raw[:, 0] % np.uint64(len(self._sites))).astype(np.int64)]
-            within = 0.5 if self._centred else (raw[:, 1:] >> np.uint64(11)) * 2.0**-53
-            self._batch = list(((sites + within) * self._spacing)[::-1])
-        return self._batch.pop()
+    def next(self, number: int) -> FloatArray:
+        """The next points ``[number, 3]``."""
+        raw = self._words.random_raw(4 * number).reshape(number, 4)
+        sites = self._sites[(raw[:, 0] % np.uint64(len(self._sites))).astype(np.int64)]
+        within = 0.5 if self._centred else (raw[:, 1:] >> np.uint64(11)) * 2.0**-53
+        points: FloatArray = (sites + within) * self._spacing
+        return points

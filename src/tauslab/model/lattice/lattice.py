@@ -55,6 +55,7 @@ from tauslab.model.lattice.parts import (
     as_volume,
     check_name,
     face_names,
+    number,
     positive,
     require_parameters,
     short,
@@ -120,6 +121,7 @@ class Lattice(Hinting, LatticeData):
     >>> lattice.validate()
     """
 
+    @checks_keywords
     def __init__(
         self, name: str = "lattice", *, shape: Sequence[int], spacing: float,
         step: float | None = None, slots: int = 16, boundary: str = "reflecting",
@@ -238,12 +240,16 @@ class Lattice(Hinting, LatticeData):
         ModelError
             Also for a surface whose sites are not joined by hops, or are no sheet.
         """
+        where = f"diffusion of {' and '.join(as_names(species))}"
+        for one in as_names(species):
+            if one != ANY:
+                self._require_species(one, where)
         if surface is not None:
             if (within, between, source, target) != (None, None, None, None):
                 raise ModelError("diffusion: surface= takes the place of within= and its like")
             types = as_names(surface)
             measured = surface_of(self, types)
-            tree = self._tree(coefficient, "diffusion: coefficient")
+            tree = self._tree(coefficient, f"{where}: coefficient")
             self.diffusion += [
                 Diffusion(name, start, end, tree, one)
                 for name in as_names(species)
@@ -264,7 +270,7 @@ class Lattice(Hinting, LatticeData):
             pairs = [(between[0], between[1]), (between[1], between[0])]
         for site_type in {name for pair in pairs for name in pair} - {ANY}:
             self.type_number(site_type, "diffusion")
-        tree = self._tree(coefficient, "diffusion: coefficient")
+        tree = self._tree(coefficient, f"{where}: coefficient")
         for name in as_names(species):
             self.diffusion += [Diffusion(name, start, end, tree) for start, end in pairs]
 
@@ -313,6 +319,8 @@ class Lattice(Hinting, LatticeData):
         if isinstance(rate, tuple | list):
             raise ModelError(f"{where}: rate is a pair, and {equation!r} has no '<->'")
         reactants, products = parse_equation(equation, where)
+        for one in (*reactants, *products):
+            self._require_species(one, where)
         order = sum(reactants.values())
         if order > 2:
             raise ModelError(
@@ -384,8 +392,7 @@ class Lattice(Hinting, LatticeData):
                 )
             return
         as_names((species, *(() if site_type is None else (site_type,))))
-        known = {name: number for number, name in enumerate(self.species)}
-        species_number(species, known, f"place {species}")
+        self._require_species(species, f"place {species}")
         given = sum(value is not None for value in (count, concentration, positions))
         if given != 1:
             raise ModelError(f"place {species}: give one of count=, concentration=, positions=")
@@ -549,9 +556,15 @@ class Lattice(Hinting, LatticeData):
         if isinstance(volume, str) and volume not in VOLUMES:
             self.type_number(volume, f"{where}: volume")
 
+    def _require_species(self, name: str, where: str) -> None:
+        if name not in self._names["species"]:  # a set: a model has up to 65,535 species
+            species_number(name, dict.fromkeys(self.species, 0), where)
+
     def _tree(self, value: Value, where: str) -> Expression:
-        """An expression whose parameters there are."""
+        """An expression whose parameters there are; a number is finite and 0 or more."""
         tree = as_expression(value, where)
+        if isinstance(value, int | float):
+            number(tree, {}, where)
         require_parameters(tree, self.parameters, where, self._names["species"])
         return tree
 

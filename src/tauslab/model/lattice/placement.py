@@ -63,7 +63,7 @@ class ParticleStart:
         Raises
         ------
         ModelError
-            More particles than slots at a position, or in a patch.
+            More particles than slots in a patch.
         """
         _, y, x = self.sites.shape
         out: Particles = np.zeros((z1 - z0, y * x, self.slots), self.dtype)
@@ -129,14 +129,7 @@ class ParticleStart:
         species = np.repeat([which for which, _ in given], [len(at) for _, at in given])
         order = np.argsort(places, kind="stable")
         places, species = places[order], species[order]
-        slot = _rank(places)
-        if len(slot) and slot.max() >= self.slots:
-            full = np.unravel_index(places[slot.argmax()], shape)
-            raise ModelError(
-                f"positions: {slot.max() + 1} particles or more at {[int(i) for i in full]}; "
-                f"a site holds {self.slots}"
-            )
-        return Fixed(places, slot, species)
+        return Fixed(places, _rank(places), species)
 
     def _spread(
         self, put: _Slab, patches: Patches, fixed: IntArray, seed: int, replica: int

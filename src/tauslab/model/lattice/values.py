@@ -429,7 +429,18 @@ def _placed(
 
 
 def _check_capacity(lattice: LatticeData, numbers: LatticeValues) -> None:
-    """Refuse more particles in a site type than its sites can hold."""
+    """Refuse more particles at a position or in a site type than its sites can hold."""
+    given = [one.positions for one in numbers.placed if one.positions is not None]
+    if given:
+        at, held = np.unique(
+            np.ravel_multi_index(tuple(np.concatenate(given).T), lattice.shape), return_counts=True
+        )
+        if held.max(initial=0) > lattice.slots:
+            full = np.unravel_index(at[held.argmax()], lattice.shape)
+            raise ModelError(
+                f"positions: {held.max()} particles at {[int(i) for i in full]}; "
+                f"a site holds {lattice.slots}"
+            )
     wanted = numbers.initial(len(lattice.species)).sum(axis=1)
     for name, particles, sites in zip(lattice.type_names, wanted, numbers.sites_of, strict=True):
         space = int(sites) * lattice.slots

@@ -26,7 +26,7 @@ from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.plan import replicas_at_a_time
 from tauslab.model.lattice.lattice import Lattice
-from tauslab.options.lattice import Engine, LatticeOptions, LatticeTask
+from tauslab.options.lattice import LatticeOptions, LatticeTask
 from tauslab.runner.lattice.group import RankSlab, compile_kernels
 from tauslab.runner.lattice.kept import kept_task
 from tauslab.runner.lattice.loop import ReplicaRuns
@@ -81,12 +81,9 @@ def _run_and_open(
         require_no_input(options.output, [model.source_path])
     options = agree(comm, lambda: _as_extended(options))
     agree(comm, lambda: _check_output(options, comm))
-    options = replace(
-        options, seed=agreed_seed(options.seed, lambda: _stored(options, "seed"), comm)
-    )
-    options = replace(options, engine=on_root(comm, lambda: _engine(options)))
-    if options.resume and options.sweep is None:
-        options = replace(options, sweep=on_root(comm, lambda: _stored(options, "sweep")))
+    stored = on_root(comm, lambda: _begun(options))
+    options = agree(comm, lambda: _filled(options, stored))
+    options = replace(options, seed=agreed_seed(options.seed, lambda: None, comm))
     task = agreed_task(lambda: kept_task(model, options), comm)
     grid = _grid(task, comm)
     agree(comm, lambda: _check_memory(task, comm, grid, computes=False))
@@ -108,31 +105,37 @@ def _run_and_open(
     return result
 
 
-def _stored(options: LatticeOptions, name: str) -> Any:
-    """A setting of the run to resume; None where there is none."""
-    path = options.output
-    if not options.resume or path is None or not path.exists():
-        return None
-    return stored_settings(path)[name]
-
-
-def _engine(options: LatticeOptions) -> Engine:
-    """The engine that is asked for, or that of the run to resume.
+def _begun(options: LatticeOptions) -> dict[str, Any]:
+    """The settings of the run to resume; none where there is none.
 
     Raises
     ------
     ConfigError
-        The run was begun with another.
+        The run was begun with another engine.
     """
-    result, requested = _stored(options, "engine"), options.engine
-    if result is None or result == requested:
-        return requested
-    if requested != "auto":
+    path = options.output
+    if not options.resume or path is None or not path.exists():
+        return {}
+    stored = stored_settings(path)
+    if options.engine not in {"auto", stored["engine"]}:
         raise ConfigError(
-            f"{options.output} was begun in {result}: {opt('resume')} continues as it began"
+            f"{path} was begun in {stored['engine']}: {opt('resume')} continues as it began"
         )
-    chosen: Engine = result
-    return chosen
+    return stored
+
+
+def _filled(options: LatticeOptions, stored: Mapping[str, Any]) -> LatticeOptions:
+    """The options; what they leave open is as `stored`."""
+    if not stored:
+        return options
+    values = {**stored, "set": stored["set"] | dict(options.set)}
+    of_task = {"replicas", "first_replica"} if options.all_replicas else set()
+    for one in fields(options):
+        value = getattr(options, one.name)
+        is_open = value is one.default or (np.isscalar(value) and value == one.default)
+        if one.name != "set" and (not is_open or one.name in of_task):
+            values.pop(one.name, None)
+    return replace(options, **values)
 
 
 def _check_output(options: LatticeOptions, comm: Communicator) -> None:
@@ -257,12 +260,7 @@ def _as_extended(options: LatticeOptions) -> LatticeOptions:
         raise ConfigError(f"{opt('extend')}: {given} stays; give another {opt('output')}")
     stored = stored_settings(given)
     del stored["t_end"]
-    values = stored.pop("set") | dict(options.set)
-    for one in fields(options):
-        value = getattr(options, one.name)
-        if not (value is one.default or (np.isscalar(value) and value == one.default)):
-            stored.pop(one.name, None)  # it was given
-    return replace(options, **stored, set=values, extend=Path(given))
+    return replace(_filled(options, stored), extend=Path(given))
 
 
 def _begin_longer(task: LatticeTask, path: Path) -> bool:

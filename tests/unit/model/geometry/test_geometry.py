@@ -117,11 +117,14 @@ def test_obstacles_are_the_same_for_the_same_seed():
     assert np.flatnonzero(covered).tolist() == PINNED_OBSTACLES
     wide = geometry.obstacles(grid, inside, 1.1, 14 / 216, seed=2**63 + 11)
     assert np.flatnonzero(wide).tolist() == PINNED_SPHERES
+    dense = geometry.obstacles(grid, inside, 1.1, 0.5, seed=2**63 + 11)
+    assert np.packbits(dense).tobytes().hex() == PINNED_DENSE
     other = geometry.obstacles(grid, inside, 0.3, 5 / 216, seed=12)
     assert (other != covered).any()
 
 
 PINNED_SPHERES = [25, 95, 96, 97, 101, 102, 103, 130, 131, 132, 136, 137, 138, 139]
+PINNED_DENSE = "018643fbe00025beff432799df643618fbf218b3baf8618b3b3886"
 PINNED_OBSTACLES = [12, 102, 110, 137, 214]
 
 
@@ -141,7 +144,7 @@ def test_spheres_do_not_share_sites_unless_they_may(monkeypatch):
     monkeypatch.setattr("tauslab.model.geometry.obstacles.HOPELESS", 500)
     grid = Grid((12, 12, 12), 1.0)
     inside = np.ones(grid.shape, bool)
-    with pytest.raises(ModelError, match="500 tries placed no other sphere"):
+    with pytest.raises(ModelError, match=r"fill 0\.\d+ of the region, not 0\.9, and 500 tries"):
         geometry.obstacles(Grid((3, 3, 3), 1.0), np.ones((3, 3, 3), bool), 1.2, 0.9, seed=1)
     packed = geometry.obstacles(grid, inside, 2.2, 0.7, seed=1, overlap=True)
     assert packed.sum() == round(0.7 * 12**3)

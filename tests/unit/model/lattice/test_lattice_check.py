@@ -143,7 +143,9 @@ def test_the_report(tmp_path, capsys):
     path = lattice.write(tmp_path / "pairs.h5")
     assert main(["check", str(path)]) == 0
     text = capsys.readouterr().out
-    assert f"off by {100 * error:.2g} % at most (meet in default)" in text
+    assert (
+        f"until a reaction happens is off by {100 * error:.2g} % at most (meet in default)" in text
+    )
     assert f"warning: {facts['splitting']['warning'].replace('max_hop=', '--max-hop ')}" in text
     assert "warning: reaction meet in default: its particles meet too seldom" in text
     assert "h/h_crit: meet 0.158 (default)" in text

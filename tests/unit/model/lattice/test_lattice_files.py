@@ -222,6 +222,24 @@ def test_toml_that_is_wrong(tmp_path, old, new, message):
     assert str(caught.value).startswith(f"{path}: ")
 
 
+def test_two_rates_of_a_reversible_reaction(tmp_path):
+    path = tmp_path / "a.toml"
+    for rates, message in (
+        ('["k", 50.0]', None),
+        ('["k", true]', r"a boolean .* where a number or an expression"),
+        ("[1.0]", r"rate=\(forward, reverse\)"),
+    ):
+        text = TEXT.replace('"A + B -> C"\nrate = "k"', f'"A + B <-> C"\nrate = {rates}')
+        path.write_text(text)
+        if message is None:
+            pair, reverse, _ = read(path).reactions
+            assert (pair.name, reverse.name) == ("pair", "pair_reverse")
+            assert lattice_values(read(path)).rates[1, 0] == 50
+            continue
+        with pytest.raises(ModelError, match=message):
+            read(path)
+
+
 def test_labels_in_toml(tmp_path):
     np.save(tmp_path / "labels.npy", np.arange(8).reshape(2, 2, 2) // 4)
     text = """

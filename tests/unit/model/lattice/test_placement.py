@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from scipy import stats
-from spatial_factory import SHAPE, cell
+from spatial_factory import cell
 
 import tauslab as ts
 from tauslab.base.errors import ModelError
@@ -119,9 +119,11 @@ def test_a_full_lattice_can_be_filled_to_the_last_slot():
 
 def test_positions_beyond_the_slots_are_refused():
     lattice = cell()
-    lattice.place("A", positions=[[1, 2, 3]] * 9)
-    with pytest.raises(ModelError, match=r"9 particles or more at \[1, 2, 3\]; a site holds 8"):
-        lower_lattice(lattice).particles(0, SHAPE[0], 1)
+    lattice.place("A", positions=[[1, 2, 3]] * 5)
+    lattice.place("B", positions=[[0, 0, 0]] * 8 + [[1, 2, 3]] * 4)
+    for refuses in (lattice.check, lattice.validate):
+        with pytest.raises(ModelError, match=r"9 particles at \[1, 2, 3\]; a site holds 8"):
+            refuses()
 
 
 def test_positions_and_counts_that_do_not_fit_together_are_refused():

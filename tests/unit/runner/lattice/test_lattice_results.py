@@ -138,6 +138,10 @@ def test_numbers_over_replicas(tmp_path):
         assert (data.counts.sel(species="B") == counts).all()
         assert (data.counts_by_site_type.sel(species="B", site_type="cell") == of_cell).all()
         assert (data.density[0, 1] == result.density("C", 1)).all()
+        change = result.density("C", 1) - result.density("C", 0)
+        assert change.min() < 0
+        assert (data.density[0].diff("frame")[0] == change).all()
+        assert (change == result.density("C", 1).astype(float) - result.density("C", 0)).all()
         assert data.time.attrs["units"] == "s"
         assert (result["B"] == counts[1]).all()
     with LatticeResult(write_result(tmp_path / "one.h5")) as alone:

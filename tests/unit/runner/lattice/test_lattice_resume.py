@@ -85,6 +85,23 @@ def test_stopping_and_going_on_changes_nothing(
     assert digest(path) == digest(unbroken)
 
 
+def test_what_a_resumed_run_leaves_open_is_as_in_its_file(tmp_path):
+    path, requested = tmp_path / "a.h5", iter(range(1000))
+    given = {"t_end": T_END, "device": "cpu", "threads": 1, "output": path, "quiet": True}
+    first = LatticeOptions(
+        **given, count_every=3, frame_every=10, seed=7, replicas=2, set={"k": 900.0}
+    )
+    with pytest.raises(StoppedEarly):
+        driver.run_lattice(model(), first, ranks(), lambda: next(requested) >= 1)
+    for changed in ({"replicas": 3}, {"frame_every": 5}, {"set": {"k": 901.0}}):
+        with pytest.raises(InputFileError, match="begun with"):
+            driver.run_lattice(model(), LatticeOptions(**given | changed, resume=True), ranks())
+    del given["t_end"]
+    driver.run_lattice(model(), LatticeOptions(**given, resume=True), ranks()).close()
+    run(tmp_path / "b.h5", replicas=2, set={"k": 900.0}).close()
+    assert digest(path) == digest(tmp_path / "b.h5")
+
+
 class FailingDisk(Disk):
     """Fails at the n-th change, and then for ever or not again."""
 

@@ -190,7 +190,10 @@ def test_bad_options_are_named(options, message):
     [
         ({"count_every": 61}, "count_every=61: the run has 60 steps, so counts are made at t = 0 "),
         ({"frame_every": 61}, "frame_every=61: the run has 60 steps, so a frame is made at t = 0 "),
-        ({"t_end": STEP / 1.2}, "count_every=3: the run has 1 step, so counts are made at t = 0 "),
+        (
+            {"t_end": STEP / 1.005},
+            "count_every=3: the run has 1 step, so counts are made at t = 0 ",
+        ),
     ],
 )
 def test_a_run_that_is_counted_at_its_start_alone_says_so(options, told):
@@ -288,7 +291,18 @@ def still(**given):
 def test_an_end_within_a_step_is_reported():
     with pytest.warns(UserWarning, match="a step is 0.001 s, so the run ends at 0.001 s, not at"):
         assert ts.run(still(), t_end=1e-9, seed=1, device="cpu").times.tolist() == [0, 1e-3]
-    assert ts.run(still(), t_end=0.0041, seed=1, device="cpu").times[-1] == 0.005  # as times say
+    with pytest.warns(UserWarning, match="the run ends at 0.005 s, not at t_end=0.0041"):
+        assert ts.run(still(), t_end=0.0041, seed=1, device="cpu").times[-1] == 0.005
+    assert ts.run(still(), t_end=0.004, seed=1, device="cpu").times[-1] == 0.004
+
+
+def test_a_run_without_hops_is_told():
+    site = ts.Lattice("far", shape=(2, 2, 2), spacing=0.05, step=1e-3)  # um were meant
+    site.add_species("A")
+    site.add_diffusion("A", 1e-12)
+    site.place("A", count=10)
+    with pytest.warns(UserWarning, match=r"hop 2.4e-12 times .*the spacing, 0.05, in metres"):
+        ts.run(site, t_end=1e-3, seed=1, device="cpu")
 
 
 def test_a_result_in_memory_keeps_no_checkpoints(tmp_path, monkeypatch):

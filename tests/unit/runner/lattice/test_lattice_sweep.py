@@ -70,7 +70,7 @@ def test_the_seed_of_a_point_is_a_known_number():
 
 
 def test_a_step_that_the_model_does_not_give_is_the_shortest_of_all_points():
-    lattice = ts.Lattice("free", shape=(4, 4, 4), spacing=1e-8, t_end=1e-5)
+    lattice = ts.Lattice("free", shape=(4, 4, 4), spacing=1e-8, t_end=1e-4 / 9)
     lattice.add_species("A")
     lattice.add_parameter("D", 1e-12)
     lattice.add_diffusion("A", "D")

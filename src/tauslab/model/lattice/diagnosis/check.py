@@ -252,7 +252,7 @@ def _step_lines(facts: Mapping[str, Any]) -> list[str]:
     ]
     if result["reaction"] is not None:
         lines.append(
-            "splitting of hops and reactions: the mean time until a pair reacts is off by "
+            "splitting of hops and reactions: the mean time until a reaction happens is off by "
             f"{100 * result['error']:.2g} % at most ({result['reaction']} in {result['site_type']})"
         )
     if result["warning"] is not None:

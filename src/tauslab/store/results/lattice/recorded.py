@@ -405,7 +405,7 @@ class RecordedLattice(RunResult):
         z, y, x = self._model["shape"]
         return int(z), int(y), int(x)
 
-    def density(self, species: str, frame: int) -> npt.NDArray[np.uint8]:
+    def density(self, species: str, frame: int) -> npt.NDArray[np.int32]:
         """Particles of a species in each site ``[z, y, x]``, at frame number `frame`.
 
         Raises
@@ -413,7 +413,8 @@ class RecordedLattice(RunResult):
         ConfigError
             There is no such species or frame, or no frames were recorded.
         """
-        return np.concatenate([slab for _, slab in self.frames.slabs(species, frame)])
+        slabs = [slab for _, slab in self.frames.slabs(species, frame)]
+        return np.concatenate(slabs, dtype=np.int32)  # signed: differences do not wrap
 
     def sites(self, frame: int) -> npt.NDArray[np.uint8] | None:
         """Site types ``[z, y, x]`` at a frame; None if they were not recorded."""

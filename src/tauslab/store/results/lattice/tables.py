@@ -124,7 +124,7 @@ def lattice_to_xarray(result: RecordedLattice, frames: Sequence[str]) -> xarray.
     if frames:
         times = result.frame_times
         cells = int(np.prod(result.shape)) * len(times) * len(frames)
-        require_memory(cells, f"{len(times)} frames of {len(frames)} species")
+        require_memory(4 * cells, f"{len(times)} frames of {len(frames)} species")
         density = np.stack([
             np.stack([result.density(name, frame) for frame in range(len(times))])
             for name in frames
