@@ -44,6 +44,7 @@ from tauslab.model.network.network import Network
 
 _NARROW = 0.2  # of the way from the initial value
 _LEVEL = 1e-3  # of the height of the largest pulse
+_ROUNDING = 1e-13  # of values: more than the errors of a clock that steps have moved to a value
 _POLYNOMIAL = ARITHMETIC - {"div"}
 _ALGEBRAIC = ARITHMETIC | {"pow", "sqrt", "cbrt"}
 _MOST, _WAYS = 50, 8  # parts of several quantities that are looked at, and values of the others
@@ -138,9 +139,14 @@ def _levels(
 ) -> tuple[Expression, ...]:
     """Amounts of a quantity at which the pulses of a part of it begin, are at the top and end."""
     amounts = network.initial_amounts(values, negative=True)
-    whole = {**values, **{name: amounts[name] for name in _still(network)}}
-    known = {name: value for name, value in whole.items() if name not in varying}
-    return times_of_pulses(substitute(part, {name: _TIME}), {"time", *varying}, known)
+    still = {one: amounts[one] for one in _still(network)}
+    counts = {one: float(round(amounts[one])) for one in still.keys() - network.constant_species()}
+    function, levels = substitute(part, {name: _TIME}), list[Expression]()
+    for rounded in ({}, counts):  # of methods that simulate amounts, and of those with counts
+        whole = {**values, **still, **rounded}
+        known = {one: value for one, value in whole.items() if one not in varying}
+        levels += times_of_pulses(function, {"time", *varying}, known)
+    return tuple(dict.fromkeys(levels))
 
 
 def _ends(
@@ -153,15 +159,19 @@ def _ends(
     """Times at which a part of a clock changes; none of a quantity that is no clock.
 
     A clock V of the rate r has the value u at the time + (u - V) / r, until an event sets it.
+    Where u - V is as small as its rounding errors the value is reached: -1, which is no time.
     """
     rate = network.rates.get(name)
     still = {*network.parameters, *network.constant_species()}
     if rate is None or symbols(rate) - still or draws_in(rate) or looks_back(rate):
         return []
-    return [
-        call("add", _TIME, call("div", call("sub", end, Symbol(name)), rate))
-        for end in _levels(network, name, part, values, varying)
-    ]
+    result = []
+    for end in _levels(network, name, part, values, varying):
+        left = call("sub", end, Symbol(name))
+        size = call("add", call("abs", end), call("abs", Symbol(name)))
+        far = call("gt", call("abs", left), call("mul", Number(_ROUNDING), size))
+        result.append(call("if", far, call("add", _TIME, call("div", left, rate)), Number(-1.0)))
+    return result
 
 
 def _still(network: Network) -> set[str]:
@@ -355,16 +365,24 @@ def _pulses(function: Expression) -> Iterator[list[float]]:
     at = sorted(evaluate(one, {}) for one in times_of_pulses(function, {"time"}, {}))
     values = [evaluate(function, {_TIME.name: one}) for one in at]
     least = _LEVEL * max((abs(value - values[0]) for value in values), default=0.0)
+
+    def changes(pulse: list[float]) -> bool:
+        """Return whether the function leaves its level at these places or between two of them."""
+        between = [(one + other) / 2 for one, other in itertools.pairwise(pulse)]
+        heights = [evaluate(function, {_TIME.name: one}) - values[0] for one in pulse + between]
+        return any(abs(height) > least for height in heights)
+
     pulse: list[float] = []
     rests = False  # at the last of them
     for one, value in zip(at, values, strict=True):
         still = abs(value - values[0]) <= least
         if rests and still and len(pulse) > 1:
-            yield pulse
+            if changes(pulse):
+                yield pulse
             pulse = []
         pulse.append(one)
         rests = still
-    if pulse:
+    if changes(pulse):
         yield pulse
 
 
