@@ -165,7 +165,7 @@ def _ends(
     still = {*network.parameters, *network.constant_species()}
     if rate is None or symbols(rate) - still or draws_in(rate) or looks_back(rate):
         return []
-    result = []
+    result: list[Expression] = []
     for end in _levels(network, name, part, values, varying):
         left = call("sub", end, Symbol(name))
         size = call("add", call("abs", end), call("abs", Symbol(name)))
