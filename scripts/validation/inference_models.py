@@ -94,7 +94,7 @@ def three_stages() -> Given:
     net.add_reaction("M -> M + P", rate="translation")
     net.add_reaction("M ->", rate=5e-3)
     net.add_reaction("P ->", rate=5e-4)
-    return net, np.arange(1, 16) * 1000.0, ("M", "P")
+    return net, np.arange(1000.0, 15001, 1000), ("M", "P")
 
 
 def self_activation() -> Given:
@@ -113,7 +113,7 @@ def self_activation() -> Given:
     net.add_reaction("M -> M + P", law="burst / 120 * M")
     net.add_reaction("M ->", rate=1 / 120)
     net.add_reaction("P ->", rate=1 / 3600)
-    return net, np.arange(1, 16) * 2400.0, ("P",)
+    return net, np.arange(2400.0, 36001, 2400), ("P",)
 
 
 def cycles() -> Given:
@@ -127,7 +127,7 @@ def cycles() -> Given:
     net.add_reaction("A -> E", rate="death")
     net.add_reaction("A + B -> 2 A", law="2 * eating * A * B / 3200")
     net.add_reaction("A + B -> A + E", law="2 * killing * A * B / 3200")
-    return net, np.arange(1, 16) * 5.0, ("A", "B")
+    return net, np.arange(5.0, 76, 5), ("A", "B")
 
 
 def proofreading() -> Given:
@@ -147,7 +147,7 @@ def proofreading() -> Given:
         net.add_reaction(f"D{k} -> S + R", law=f"2 * leave * D{k}")
         if k < 5:
             net.add_reaction(f"D{k} -> D{k + 1}", rate="modify")
-    return net, np.arange(1, 13) * 10.0, ("L", "D0", "D5")
+    return net, np.arange(10.0, 121, 10), ("L", "D0", "D5")
 
 
 def promoters() -> Given:
@@ -162,7 +162,7 @@ def promoters() -> Given:
         net.add_reaction(f"ON{gene} -> OFF{gene}", rate="off" + gene)
         net.add_reaction(f"ON{gene} -> ON{gene} + M{gene}", rate=1 / 3)
         net.add_reaction(f"M{gene} ->", rate=1 / 300)
-    return net, np.arange(1, 16) * 200.0, ("M1", "M2", "M3")
+    return net, np.arange(200.0, 3001, 200), ("M1", "M2", "M3")
 
 
 # What is published: deviations of the noise of each column, and cells that are seen.

@@ -23,8 +23,8 @@ DEVICE void add_work(u64 *to, const Work &work) {
 
 // When a thread looked at the control words last.
 struct Looks {
-    u64 reported;   // firings that were added to the control words
-    u32 turns;  // of the kernel's loop
+    u64 reported;  // firings that were added to the control words
+    u32 turns;     // of the kernel's loop
 
     // One turn of the loop; whether the next look is due.
     DEVICE_MEMBER bool due() { return ++turns % LOOK_EVERY_TURNS == 0; }
