@@ -176,7 +176,7 @@ class HybridResult(ArrayResult):
         By name of the part: its samples, with the attributes `time`, `names` and `values`
         ``[cell, time, quantity]``.
     pilot
-        Of the pilot run: `change` of means where the interval was halved, by `names`, and `error`.
+        The pilot run: `error`, and the `change` of means of `names` when the interval is halved.
     links
         Description of each link.
     divisions

@@ -81,7 +81,7 @@ class Division:
                 )
 
         births = [i for i, name in enumerate(self.how) if name in now and self.how[name] == "copy"]
-        # Of the only species that a division sets to its time: when a cell was born.
+        # If a division sets exactly one species to its time, this species holds the time of birth.
         self.birth = births[0] if len(births) == 1 else None
 
     @property

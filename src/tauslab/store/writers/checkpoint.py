@@ -141,7 +141,7 @@ class CheckpointSlots:
     def write(self, totals: Accumulators, done: BoolArray) -> None:
         """Write the next checkpoint and wait until it is on the device.
 
-        What has changed are sums of blocks that are `done` and that the slot does not include.
+        It writes the sums of blocks that are `done` and that the slot does not include yet.
         """
         self._generation += 1
         generation, name = self._generation, CHECKPOINT_SLOTS[self._generation % 2]
