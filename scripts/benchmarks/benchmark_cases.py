@@ -85,7 +85,7 @@ GROUPS = {
     "stiff leaps": Group(BOTH, cold=True),
     "systems": Group(), "layouts": Group(CUDA), "other lattices": Group(), "placing": Group(),
     "output": Group(), "side by side": Group(), "ranks": Group(), "ensembles": Group(),
-    "writing": Group(), "closing": Group(), "particles": Group(), "slabs": Group(),
+    "writing": Group(), "closing": Group(), "particles": Group(),
     "planes": Group(CUDA), "halo": Group(), "messages": Group(), "verbs": Group(BOTH), "hybrids": Group(BOTH),
 }  # fmt: skip
 ON_CORE = {
@@ -401,7 +401,7 @@ def on_ranks() -> Iterator[Case]:
 
 
 def over_ranks() -> Iterator[Case]:
-    """One lattice over ranks, by transport, and the slab of one of them alone."""
+    """One lattice over ranks, by transport, and the slab of one of them alone, by its blocks."""
     for n, transport in product(RANKS, ("peer", "shared", "host", "mpi")):
         if n == 1 and transport != "peer":
             continue
@@ -411,11 +411,6 @@ def over_ranks() -> Iterator[Case]:
             yield _on("messages", n, "us", "links", transport)
     for shape, depth in product(("64x64x64", "128x128x128"), ("1", "2", "4")):
         yield _on("halo", 4, "ms", "steps", shape, "peer", depth)
-    for shape, n in product((*STRONG, "1024x1024x1024"), (1, 2, 4, 8, 16, 32)):
-        z, y, x = map(int, shape.partition(":")[0].split("x"))
-        if z // n >= 8 and z // n * y * x <= 1 << 28:
-            done = of(halo.alone, text=shape, ranks=n)
-            yield Case(f"slab-{shape}-{n}", "slabs", f"{shape}, a slab of {n}", "ms", done)
     for shape, n, planes in product(STRONG[:2], RANKS, (4, 8, 12, 16, 20, 24, 30)):
         done = of(halo.alone, text=shape, ranks=n, planes=planes)
         yield Case(f"{shape}-{n}-{planes}", "planes", f"{shape}, a slab of {n}, blocks of {planes} planes",
