@@ -31,7 +31,7 @@ from tauslab.model.network.network import Network
 
 LAUNCH_BYTES = 4 << 30  # of samples that a launch leaves on the device
 WARM_UP = 1024  # trajectories of the launch before
-MOST_STEPS = 5000  # of a trajectory: more tell no more
+MOST_STEPS = 10_000  # of a trajectory: more tell no more
 _SPREAD = 0.2  # unknown parameters are drawn uniformly within this share of their values
 
 
@@ -145,15 +145,15 @@ def exponents(network: Network) -> set[str]:
     return result
 
 
-def whole_run(machine: Machine, name: str, warps: int | None = None) -> float:
-    """Seconds of all trajectories and steps, from 2 % of their steps, in single precision.
+def whole_run(machine: Machine, name: str, warps: int | None = None, share: float = 0.02) -> float:
+    """Seconds of all trajectories and steps, from a share of their steps, in single precision.
 
     Unknown parameters are drawn within a fifth of their values; samples stay in device memory. A
     share of the steps is fewer points, but two, and then fewer steps between them. `warps` of a
     trajectory in place of those of the rule: 0 for a thread each.
     """
     case, backend = CASES[name], machine.backend()
-    steps = max(2, round(min(case.steps * 0.02, MOST_STEPS)))
+    steps = max(2, round(min(case.steps * share, MOST_STEPS)))
     substeps = min(case.substeps, steps // 2)
     points = round(steps / substeps)
     system, priors = equations(name)
