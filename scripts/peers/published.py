@@ -252,6 +252,8 @@ def page(measured: list[Cell]) -> str:
             cited.add(source)
             lines += ["", f"Published: {SOURCES[source]}."]
     lines += ["", "## Limits", "",
+              "crn-jax and stochastix need JAX with CUDA, which could not be installed on the machine of the GPU: of",
+              "crn-jax a published time is in its place, stochastix publishes none.",
               "COPASI and rebop were run only on networks of at most 200 reactions, because reading larger ones takes them",
               "minutes. rebop and GillesPy2 were run only on mass-action models. A model in two tables was measured",
               f"twice. bngsim PSA is faster than tauslab for {', '.join(_scaled_faster(result))}. Published times, from other",

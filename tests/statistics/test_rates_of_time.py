@@ -172,8 +172,7 @@ def test_distributions(monkeypatch, name, kernel):
     problem = PROBLEMS[name]()
     monkeypatch.setattr(tasks, "LARGEST_UNROLLED", 1 if kernel == "events" else 128)
     selector = {"lanes": None, "events": "linear", "tables": "tree"}[kernel]
-    n = N // 4 if name == "a narrow pulse" else N  # a trajectory takes 1 ms
-    result = run(problem, n, method=ts.SSA(selector=selector))
+    result = run(problem, method=ts.SSA(selector=selector))
     assert (result.status <= 1).all()
     for k, t in enumerate(problem.times, 1):
         assert p_value(result.counts("X")[:, k], problem.distribution(t)) > SMALLEST_P

@@ -95,6 +95,14 @@ def test_bounds_hold_the_rate_and_are_near_it(law, end):
         assert np.sum(rate) >= 0.6 * np.sum(bound) - 1e-9
 
 
+def test_both_sides_of_a_narrow_pulse_have_bounds_near_it():
+    """There is no space for all halves of its tail: those of the pulse come first."""
+    tree = tree_of(task_of(births("1e7 * exp(-((time - 5) / 1e-6)^2)"), [10]))
+    leaves = tree[len(tree) // 2 :]
+    lengths = np.diff(np.minimum(leaves[:, 0], 10), prepend=0)
+    assert np.sum(leaves[:, 2] * lengths) < 1.7 * 10 * np.pi**0.5
+
+
 def cost_of(tree, end, scale, node=1):
     """Least cost of a node that may be halved, and that of its parts: ends, and rejections."""
 

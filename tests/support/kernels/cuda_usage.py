@@ -50,7 +50,7 @@ def compile_usage(file: str, texts: dict[str, str], architecture: str) -> Usage:
     return {name: tuple(map(int, numbers)) for name, *numbers in actual}
 
 
-def compile_quickly(file: str, texts: dict[str, str]) -> None:
+def compile_quickly(file: str, texts: dict[str, str], *more: str) -> None:
     """Compile for the newest device as far as PTX, in a quarter of the time of machine code.
 
     `-m validate` compiles every file to the end.
@@ -64,7 +64,7 @@ def compile_quickly(file: str, texts: dict[str, str]) -> None:
         texts[file], file, headers, tuple(name.encode() for name in names)
     )
     flags = nvrtc_flags(NEWEST.replace("sm", "compute"), THREADS_PER_BLOCK)
-    flags = tuple(flag for flag in flags if not flag.startswith("--ptxas"))
+    flags = (*(flag for flag in flags if not flag.startswith("--ptxas")), *more)
     if nvrtc.getVersion() >= (13, 0):
         flags = (*flags, "--Ofast-compile=max")
     try:

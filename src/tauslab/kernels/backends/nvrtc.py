@@ -8,6 +8,7 @@ from tauslab.base.errors import KernelCompileError
 from tauslab.kernels.backends.cache import with_headers
 
 _FIRST_WITH_QUICK = (13, 0)
+_THREADS = 8
 
 
 def nvrtc_flags(architecture: str, threads_per_block: int) -> tuple[str, ...]:
@@ -23,7 +24,11 @@ def quick_flags() -> tuple[str, ...]:
     """Flags with which this NVRTC compiles sooner to code that runs slower, with the same bits."""
     from cupy.cuda import nvrtc
 
-    return ("--Ofast-compile=mid",) if nvrtc.getVersion() >= _FIRST_WITH_QUICK else ()
+    one_copy = "-DONE_COPY"  # of functions that are DEVICE_SHARED in csrc/device/cuda.h
+    if nvrtc.getVersion() < _FIRST_WITH_QUICK:
+        return (one_copy,)
+    threads = f"--split-compile={_THREADS}"  # which share these functions
+    return (one_copy, "--Ofast-compile=mid", threads, f"--ptxas-options={threads}")
 
 
 def nvrtc_version() -> str:

@@ -95,7 +95,7 @@ def events_header(
             _events(network, writer, names),
             _drawn(network, writer, names),
             _delays(network, writer, names, delay_queue),
-            records(network, writer, "(i32)"),
+            records(network, writer, "(i32)", in_tables=in_tables),
         ]
     )
 

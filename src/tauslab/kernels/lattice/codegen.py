@@ -335,11 +335,6 @@ def lattice_header(
     )
 
 
-def in_one_copy(header: Mapping[str, str]) -> dict[str, str]:
-    """The headers of kernels that a GPU's compiler has sooner, and that run slower."""
-    return {**header, "model.h": f"#define ONE_COPY  // see device/cuda.h\n{header['model.h']}"}
-
-
 def site_header(lattice: LoweredLattice) -> str:
     """`model.h` of kernels that read sites alone: all lattices with such sites share them."""
     particle_bytes = np.dtype(lattice.particle_type).itemsize

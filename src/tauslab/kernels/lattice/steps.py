@@ -15,7 +15,7 @@ import numpy as np
 from tauslab.base.arrays import DeviceArray
 from tauslab.kernels.backends.arguments import KeptArguments
 from tauslab.kernels.backends.base import KernelSource, LaunchGrid, Program, Stream
-from tauslab.kernels.lattice.codegen import SECTION, in_one_copy
+from tauslab.kernels.lattice.codegen import SECTION
 from tauslab.kernels.lattice.lines import DeviceLines
 from tauslab.kernels.lattice.memory import LatticeMemory
 from tauslab.kernels.lattice.plan import StepPlan, Way
@@ -43,8 +43,7 @@ class Steps(ABC):
         self._backend, self.plan = memory.backend, plan
         source = KernelSource(self.FILE, self.ENTRIES, plan.header, block_bytes=plan.block_bytes)
         if plan.together:
-            first = replace(source, generated=in_one_copy(plan.header))
-            source = replace(source, first=first)
+            source = replace(source, first=source)
         self.program: Program = self._backend.compile(source)
         self._arguments = KeptArguments(self.program)
         self._resident = self._fitting()

@@ -733,16 +733,23 @@ def _fire_branches(network: LoweredNetwork) -> str:
     )
 
 
-def records(network: LoweredNetwork, writer: LawWriter, count: str = "") -> str:
+def records(
+    network: LoweredNetwork, writer: LawWriter, count: str = "", *, in_tables: bool = False
+) -> str:
     """Functions that write recorded counts and observables; `count` casts where counts are real."""
+    table = ""
     counts = "".join(f"    out[{k}] = {count}x[{i}];\n" for k, i in enumerate(network.recorded))
+    if in_tables:
+        table = lane_table("int", "RECORDED", network.recorded)
+        loop = "UNROLL_SOME for (int k = 0; k < N_RECORDED; ++k)"
+        counts = f"    {loop} out[k] = {count}x[RECORDED[k]];\n"
     values = ""
     for k, (_, law) in enumerate(network.observables):
         statements, value = writer.read(law)
         line = f"    out[{k}] = {value};\n"
         values += f"    {{\n{statements}{line}    }}\n" if statements else line
     return (
-        "template <class State>\n"
+        f"{table}template <class State>\n"
         "DEVICE void record_counts([[maybe_unused]] const State &x, [[maybe_unused]] i32 *out) {\n"
         f"{counts}}}\n\n"
         "template <class State, class Constants>\n"

@@ -47,7 +47,7 @@ _DOUBLINGS = 40  # of the rate at which two pieces cost as much as one, in the s
 _NO_LIMIT = 2.0**1000  # of a piece that is not halved
 _HALVINGS = 48
 _DIP = 2.0**-10  # of areas both before and after: what is less is not halved
-_FADED = 2.0**-100  # of an area before: what is less is not halved
+_FADED = 2.0**-100  # of an area before, or after if there is no space: what is less is not halved
 _ABOVE, _BELOW = 1 + 2.0**-48, 1 - 2.0**-48  # what functions that round otherwise may be off
 
 # The last of a network without events, which fires where a bound is refused.
@@ -377,12 +377,12 @@ def _table_of(
     row = np.repeat(np.arange(len(used)), len(lows))
     parts = factors.over(row, np.tile(lows, len(used)), np.tile(highs, len(used)))
     for _ in range(_HALVINGS):
-        split = _uneven(parts, flatness)
-        counts = np.bincount(parts.row) + np.bincount(parts.row[split], minlength=len(used))
-        fits: Flags = counts <= space
+        split, faint = _uneven(parts, flatness)
+        fits = _counts(parts, split) <= space
         if epsilon and not fits.all():
             raise _NoBoundError  # rates would change more than leaps may leave out
-        split &= fits[parts.row]
+        split &= fits[parts.row] | ~faint
+        split &= (_counts(parts, split) <= space)[parts.row]
         if not split.any():
             break
         parts = _halved(parts, split, factors)
@@ -398,11 +398,20 @@ def _cuts(network: LoweredNetwork, end: float) -> FloatArray:
     return np.unique(np.append(np.nextafter(times, 0.0), times))
 
 
-def _uneven(parts: _Parts, flatness: float) -> Flags:
-    """Parts in which a factor is not nearly the same throughout, and that matter."""
+def _counts(parts: _Parts, split: Flags) -> npt.NDArray[np.int64]:
+    """Parts of each row, when those that are `split` are halved."""
+    return np.bincount(parts.row) + np.bincount(parts.row[split], minlength=int(parts.row[-1]) + 1)
+
+
+def _uneven(parts: _Parts, flatness: float) -> tuple[Flags, Flags]:
+    """Parts in which a factor is not nearly the same throughout, and that matter.
+
+    Second, those of them that matter only if a trajectory does not reach a much higher rate: they
+    are not halved where there is no space for all.
+    """
     place = np.arange(len(parts.row)) - np.searchsorted(parts.row, parts.row)
     shape = int(parts.row[-1]) + 1, int(place.max()) + 1
-    result = np.zeros(len(parts.row), np.bool_)
+    result, strong = np.zeros((2, len(parts.row)), np.bool_)
     with np.errstate(all="ignore"):
         for least, most in zip(parts.least, parts.most, strict=True):
             uneven = ~(most - np.maximum(least, 0.0) <= flatness * most)
@@ -412,9 +421,12 @@ def _uneven(parts: _Parts, flatness: float) -> Flags:
             after = np.maximum.accumulate(area[:, ::-1], axis=1)[:, ::-1][parts.row, place]
             own = area[parts.row, place]
             dip = own <= _DIP * np.minimum(before, after)
-            result |= uneven & ~dip & ~(own <= _FADED * before)
+            uneven &= ~dip & ~(own <= _FADED * before)
+            result |= uneven
+            strong |= uneven & ~(own <= _FADED * after)
     inner = parts.low + (parts.high - parts.low) / 2
-    return result & (inner > parts.low) & (inner < parts.high)
+    result &= (inner > parts.low) & (inner < parts.high)
+    return result, result & ~strong
 
 
 def _halved(parts: _Parts, split: Flags, factors: _Factors) -> _Parts:

@@ -15,7 +15,7 @@ typedef u32 Word;  // 32 random bits, in the type that makes the fastest product
 #endif
 
 #define DEVICE static __device__ __forceinline__
-// Kernels that run until better ones are compiled have one copy of it.
+// Kernels that run until better ones are compiled (`quick_flags` of kernels/backends/nvrtc.py) have one copy of it.
 #ifdef ONE_COPY
 #define DEVICE_SHARED static __device__ __noinline__
 #else

@@ -94,8 +94,8 @@ DEVICE_SHARED LeapEnd leap(double *x, const double *c, const Plan &plan, const C
         target = unit_half_open(bits.x2, bits.x3) * plan.critical;
     }
     volatile double before[N_SPECIES + 1], first[N_CHANNELS];
-    for (int i = 0; i <= N_SPECIES; ++i) before[i] = x[i];
-    for (int j = 0; j < N_CHANNELS; ++j) first[j] = cells[j];
+    UNROLL_SOME for (int i = 0; i <= N_SPECIES; ++i) before[i] = x[i];
+    UNROLL_SOME for (int j = 0; j < N_CHANNELS; ++j) first[j] = cells[j];
     for (;;) {
         // The leap ends at its limit, at the critical event or at `end`, whichever is first.
         bool fires = waiting < limit, cut = false;
@@ -139,8 +139,8 @@ DEVICE_SHARED LeapEnd leap(double *x, const double *c, const Plan &plan, const C
             x[N_SPECIES] = reached;
             return {true, (outcome & TOO_LARGE) != 0, cut, reached};
         }
-        for (int i = 0; i <= N_SPECIES; ++i) x[i] = before[i];
-        for (int j = 0; j < N_CHANNELS; ++j) cells[j] = first[j];
+        UNROLL_SOME for (int i = 0; i <= N_SPECIES; ++i) x[i] = before[i];
+        UNROLL_SOME for (int j = 0; j < N_CHANNELS; ++j) cells[j] = first[j];
         limit *= 0.5;
         ++work.halved;
         if (!(limit * plan.a0 >= WORTH_EVENTS && source.attempts < LARGEST_LEAP)) return none;

@@ -137,7 +137,7 @@ DEVICE_SHARED void gather_along_x(const Lattice &l, const LatticeStream &s, cons
 }
 
 // Hops along x of a line, and who leaves it along y.
-DEVICE void hop_along_x(const Lattice &l, const LineDraws &draws, const LineBuffers &b, bool own,
+DEVICE_SHARED void hop_along_x(const Lattice &l, const LineDraws &draws, const LineBuffers &b, bool own,
                         int place, int lane, const Site &content, LinesWork &work) {
     const LatticeStream &s = draws.s;
     const Line &line = work.lines[place];
@@ -212,7 +212,7 @@ DEVICE Portion portion_along_y(const LineBuffers &b, const LinesWork &work, int 
 }
 
 // Hops along y of a line of the block, and who leaves it along z.
-DEVICE void hop_along_y(const Lattice &l, const LineDraws &draws, const LineBuffers &b,
+DEVICE_SHARED void hop_along_y(const Lattice &l, const LineDraws &draws, const LineBuffers &b,
                         const OwnLines &lines, int place, int lane, LinesWork &work) {
     const LatticeStream &s = draws.s;
     const Line &line = work.lines[place];

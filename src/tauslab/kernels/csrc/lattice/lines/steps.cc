@@ -66,8 +66,9 @@ DEVICE_SHARED void finish_site_of_line(const Lattice &l, const LatticeStream &s,
 }
 
 // The rest of the step in a line of the block.
-DEVICE void finish_line(const Lattice &l, const LatticeStream &s, const LineBuffers &b, int place,
-                        int lane, bool some_wait, PartsAlongZ parts, LinesWork &work) {
+DEVICE_SHARED void finish_line(const Lattice &l, const LatticeStream &s, const LineBuffers &b,
+                               int place, int lane, bool some_wait, PartsAlongZ parts,
+                               LinesWork &work) {
     const Line &line = work.lines[place];
     const LineSite at = line_site(l, line, lane);
     const Split own = stayed_in_line(work, place, lane);
