@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,21 @@ def test_values_by_name(net: ts.Network, given: dict[str, object], said: str) ->
     with pytest.raises(ts.ConfigError) as caught:
         ts.run(net, t_end=1, **given)  # type: ignore[call-overload]
     assert str(caught.value) == said
+
+
+def test_names_of_parameters_are_no_values(net: ts.Network) -> None:
+    said = re.escape("parameters=: give {NAME: value}, not ['k']")
+    with pytest.raises(ts.ConfigError, match=said):
+        ts.Ensemble(net, 4, parameters=["k"])  # type: ignore[arg-type]
+    data = {"time": [1.0], "X": [3.0]}
+    with pytest.raises(ts.ConfigError, match=said):
+        ts.particle_filter(net, data, observe={"X": "normal(sd=1)"}, parameters=["k"])  # type: ignore[arg-type]
+    with pytest.raises(ts.ConfigError, match=said):
+        ts.Hybrid("h").add_part("p", net, parameters=["k"])  # type: ignore[arg-type]
+    with pytest.raises(ts.ConfigError, match=re.escape("set=: give {NAME: value}, not ['k']")):
+        ts.cme(net, times=[1.0], set=["k"])  # type: ignore[arg-type]
+    with pytest.raises(ts.ConfigError, match=re.escape("initial=: give {NAME: value}, not 'X'")):
+        ts.cme(net, times=[1.0], initial="X")  # type: ignore[arg-type]
 
 
 def test_samples_of_a_master_equation_may_be_a_table(net: ts.Network) -> None:
