@@ -30,7 +30,11 @@ def net() -> ts.Network:
         ({"record": [None]}, "record= takes texts such as 'statistics', not None"),
         ({"until": 3}, r"until=3: a text is expected"),
         ({"times": np.ma.array([1.0, 2.0], mask=[False, True])}, "some of these are masked"),
-        ({"times": np.array(["2020-01-01"], "datetime64[D]")}, "not dates or durations"),
+        (
+            {"times": np.array(["2020-01-01"], "datetime64[D]")},
+            "not complex ones, dates or durations",
+        ),
+        ({"set": {"k": 1j}}, "k: values must be real numbers, not complex ones"),
         ({"quiet": "no"}, "quiet='no' is not allowed: True or False"),
         ({"output": ""}, "output= is empty: the name of a file is expected"),
         ({"n": np.array(5.5)}, "n=5.5 is not allowed: a whole number"),
