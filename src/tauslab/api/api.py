@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import tauslab  # public types that are imported when an annotation is evaluated
 from tauslab.api.model_reading import read_any
 from tauslab.api.typed import chosen, runs, takes
 from tauslab.base.errors import ConfigError, NoValidTrajectory
@@ -27,12 +28,6 @@ from tauslab.options.sweep import Sweep
 from tauslab.store.targets import require_no_input
 
 if TYPE_CHECKING:
-    from tauslab.analysis.hybrids.hybrid import Hybrid
-    from tauslab.analysis.hybrids.result import HybridResult
-    from tauslab.api.any_result import AnyResult
-    from tauslab.model.lattice.lattice import Lattice
-    from tauslab.model.model import Model
-    from tauslab.store.results.lattice.result import LatticeResult
     from tauslab.store.results.result import Result
 
 __all__ = ["open", "ranks", "ranks_for", "read", "run", "run_ensemble"]
@@ -50,7 +45,7 @@ _OF_PARTS = {
 
 
 @checks_keywords
-def read(path: str | os.PathLike[str]) -> Model:
+def read(path: str | os.PathLike[str]) -> tauslab.Model:
     """Read a `Network` or `Lattice` from a file.
 
     The formats are SBML, Antimony ``.ant``, BioNetGen ``.net`` and ``.bngl``, StochPy ``.psc``,
@@ -72,7 +67,7 @@ def read(path: str | os.PathLike[str]) -> Model:
 @checks_keywords
 def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     path: str | os.PathLike[str],
-) -> AnyResult:
+) -> tauslab.AnyResult:
     """Open a result file; data are read when they are used.
 
     Returns
@@ -90,7 +85,7 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
     from tauslab.api.kinds.registry import kind_at
 
     path = _path(path, "open takes the path of a result")
-    result: AnyResult = kind_at(path).open(path)
+    result: tauslab.AnyResult = kind_at(path).open(path)
     return result
 
 
@@ -105,8 +100,8 @@ def _path(given: object, wanted: str) -> Path:
 
 @runs(NetworkKeywords, LatticeKeywords, HybridKeywords)
 def run(
-    model: Network | Lattice | Hybrid | str | os.PathLike[str], **options: Any
-) -> Result | LatticeResult | HybridResult:
+    model: Network | tauslab.Lattice | tauslab.Hybrid | str | os.PathLike[str], **options: Any
+) -> tauslab.Result | tauslab.LatticeResult | tauslab.HybridResult:
     """Simulate a network, lattice or hybrid, or its file; under ``mpirun`` on all ranks together.
 
     The keywords depend on the kind of model.

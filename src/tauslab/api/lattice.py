@@ -15,7 +15,8 @@ from tauslab.model.lattice.lattice import Lattice
 from tauslab.options.ensemble import PYTHON_COMMAND
 from tauslab.options.lattice import LatticeChoices, LatticeKeywords, LatticeOptions
 from tauslab.options.places import GPU, device_settings, file_settings
-from tauslab.options.python_values import by_name, points_of
+from tauslab.options.python_values import points_of
+from tauslab.options.values.checks import by_name
 from tauslab.runner.lattice.run import run_lattice
 from tauslab.store.results.lattice.result import (
     LatticeResult,

@@ -24,7 +24,7 @@ from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.methods import SSA
 from tauslab.options.places import device_settings
-from tauslab.options.python_values import numbers
+from tauslab.options.python_values import numbers_by_name
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.initial_counts import initial_distributions
 from tauslab.options.values.sample_times import sample_times
@@ -86,7 +86,7 @@ def population(
         )
     dividing = Division(network, given.division, given.partition or {})
     steps: dict[str, Any] = {} if given.max_steps is None else {"max_steps": given.max_steps}
-    rows = {name: numbers(name, value) for name, value in (given.parameters or {}).items()}
+    rows = numbers_by_name("parameters", given.parameters)
     initial = initial_distributions(given.initial, network, rows)
     for name, row in rows.items():
         if np.shape(row) not in ((), (given.cells,)):

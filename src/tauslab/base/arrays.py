@@ -67,18 +67,20 @@ def doubles(values: Any) -> FloatArray:
     Raises
     ------
     ValueError
-        It is not: texts that are none, dates and durations, which NumPy makes counts of, masked
-        values, whole numbers beyond all doubles. The message is the end of a sentence.
+        It is not: texts that are none, dates and durations, which NumPy makes counts of, complex
+        numbers, of which it drops a part, masked values, whole numbers beyond all doubles. The
+        message is the end of a sentence.
     """
     if np.ma.is_masked(values):
         raise ValueError("must be numbers, and some of these are masked")
     try:
         given = np.asarray(values)
-        result = np.array(given, np.float64)
+        real = given.dtype.kind not in "cmM"
+        result = np.array(given if real else 0, np.float64)
     except OverflowError:
         raise ValueError("must be numbers below 1.8e308") from None
     except (TypeError, ValueError):
         raise ValueError("must be numbers") from None
-    if given.dtype.kind in "mM":
-        raise ValueError("must be numbers, not dates or durations")
+    if not real:
+        raise ValueError("must be real numbers, not complex ones, dates or durations")
     return result

@@ -30,7 +30,7 @@ def available_memory() -> int:
     return max(0, min([_machine(), *_control_groups(), *_address_space()]))
 
 
-def require_memory(needed: int, what: str) -> None:
+def require_memory(needed: int, what: str, advice: str = "") -> None:
     """Refuse what needs more host memory than there is, before any of it is taken.
 
     Parameters
@@ -39,6 +39,8 @@ def require_memory(needed: int, what: str) -> None:
         Bytes.
     what
         Beginning of the message, such as ``a lattice of 512 x 512 x 512 sites``.
+    advice
+        End of the message: what needs less.
 
     Raises
     ------
@@ -51,6 +53,7 @@ def require_memory(needed: int, what: str) -> None:
     if needed > free:
         raise ModelError(
             f"{what} needs {in_bytes(needed)} of memory; {in_bytes(free)} is available"
+            + (f": {advice}" if advice else "")
         )
 
 

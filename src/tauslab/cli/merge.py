@@ -30,6 +30,7 @@ from tauslab.store.results.result import Result
 from tauslab.store.writers.join import ResultPiece, join_files, joined_contents
 from tauslab.store.writers.merge import publish_rows
 
+NOTHING_TO_MERGE = "nothing to merge (files of the tasks of an array are merged with -o FILE)"
 # Root attributes that a new file gets anew.
 _OF_A_FILE = ("format", "format_version", "tauslab_version", "created", "n", "block", "record",
               "storage", "run", "sweep", "grid")  # fmt: skip
@@ -60,7 +61,7 @@ def merge(path: Path, compress: int = 0) -> str:
                 "tauslab run has --compress too"
             )
         if result.attributes["storage"] == "plain":
-            return f"{path} is one file already: files of an array are joined with -o FILE"
+            return f"{path} is complete in one file: {NOTHING_TO_MERGE}"
         layout = layout_of_result(result)
         piece = ResultPiece(result.data, result.n, path, "virtual")
         totals = stored_accumulators(layout, result.data)

@@ -81,7 +81,7 @@ _PICTURES = (
     _takes("--t", type=float, metavar="T",
            help="sample time of a histogram, a slice or a sweep"),
     _takes("--axis", choices=("z", "y", "x"), help="axis of a kymograph, or across a slice"),
-    _takes("--replica", type=int, default=0, metavar="R", help="replica of a lattice (0)"),
+    _takes("--replica", type=int, metavar="R", help="replica of a lattice (0)"),
     _POINT,
     _writes("picture: .png (default), .svg or .pdf; movie: .gif or .mp4"),
     _OVERWRITE,
@@ -89,9 +89,10 @@ _PICTURES = (
 _TABLES = (
     _RESULT,
     _SPECIES,
-    _takes("--what", metavar="TABLE", help="trajectories, statistics, final, summaries, or a table "
-           "of an analysis (the first recorded)"),
-    _takes("--replica", type=int, default=0, metavar="R", help="replica of a lattice (0)"),
+    _takes("--what", metavar="TABLE", help="trajectories, statistics, final, summaries; of a "
+           "lattice counts or counts_by_site_type; or a table of an analysis (the first recorded)"),
+    _takes("--replica", type=int, metavar="R",
+           help="replica of a lattice (tables: all; frames: 0)"),
     _POINT,
     _takes("--steps", metavar="A:B", help="time points of a Bayesian network"),
     _writes(".csv, .tsv, .parquet, - to print; .vtkhdf (ParaView) or .npy of a lattice; .bif of a "

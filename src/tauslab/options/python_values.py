@@ -14,6 +14,7 @@ from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt
 from tauslab.options.sweep import Design, Sweep, choose_points, parse_design
 from tauslab.options.values import texts
+from tauslab.options.values.checks import by_name
 
 
 def points_of(
@@ -33,20 +34,6 @@ def whole(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iu":
         return int(value)
     return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def by_name(option: str, values: Any) -> dict[str, Any]:
-    """The values of an option that takes a mapping.
-
-    Raises
-    ------
-    ConfigError
-        It is none.
-    """
-    try:
-        return {} if values is None else dict(values)
-    except (TypeError, ValueError):
-        raise ConfigError(f"{opt(option)}: give {{NAME: value}}, not {values!r:.60}") from None
 
 
 def numbers(name: str, values: Any) -> Any:
@@ -71,6 +58,11 @@ def numbers(name: str, values: Any) -> Any:
     raise ConfigError(f"{name}: values {why}, not {values!r:.80}")
 
 
+def numbers_by_name(option: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """`numbers` of each value of an option that takes a mapping; a `ConfigError` if it is none."""
+    return {name: numbers(name, value) for name, value in by_name(option, given).items()}
+
+
 def one_number_each(option: str, given: Mapping[str, Any] | None, why: str) -> dict[str, float]:
     """Values by name of an option that takes one number for each, for the reason `why`.
 
@@ -79,7 +71,7 @@ def one_number_each(option: str, given: Mapping[str, Any] | None, why: str) -> d
     ConfigError
         One is no number, or an array of them.
     """
-    values = {name: numbers(name, value) for name, value in (given or {}).items()}
+    values = numbers_by_name(option, given)
     for name, value in values.items():
         if np.ndim(value):
             raise ConfigError(f"{opt(option, key=name)}: one number, for {why}")

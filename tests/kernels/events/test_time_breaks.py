@@ -207,6 +207,18 @@ def test_cells_pass_over_no_pulse() -> None:
     assert abs(actual.snapshots[0].mean("X") - mean) < 5 * math.sqrt(mean / 500)
 
 
+@pytest.mark.parametrize(("amount", "method"), [(2.0, "ssa"), (2.0, "ode"), (1.5, "ode")])
+def test_a_species_that_nothing_changes_moves_a_pulse(amount: float, method: str) -> None:
+    """It need not be fixed."""
+    net = pulsed("5000 * exp(-((time - 3 * S) / 0.001) ^ 2)")
+    net.add_species("S", amount)
+    n = 1 if method == "ode" else 5000
+    result = ts.run(net, n=n, times=[10.0], method=method, seed=1, device="cpu")
+    mean = 5 * math.sqrt(math.pi)
+    error = 1e-4 * mean if method == "ode" else 5 * math.sqrt(mean / n)
+    assert abs(float(result.mean("X")[0]) - mean) < error
+
+
 def test_particles_tell_which_pulses_they_do_not_know() -> None:
     net = pulsed("if(time - 10 * floor(time / 10) < width, 100, 0)")
     particles = ts.Ensemble(
@@ -220,3 +232,7 @@ def test_particles_tell_which_pulses_they_do_not_know() -> None:
         drawn.add_parameter("w", "lognormal(-7, 1)")
         with pytest.warns(UserWarning, match="that particles do not know"):
             assert BreaksAhead(drawn).stops(0.0, 20.0, {}) == [20.0]
+    loose = pulsed("exp(-((time - 3 * S) / 0.001) ^ 2)")  # the amount of S may be replaced
+    loose.add_species("S", 2)
+    with pytest.warns(UserWarning, match="that particles do not know"):
+        assert BreaksAhead(loose).stops(0.0, 20.0, {}) == [20.0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,11 @@ def net() -> ts.Network:
         ({"record": [None]}, "record= takes texts such as 'statistics', not None"),
         ({"until": 3}, r"until=3: a text is expected"),
         ({"times": np.ma.array([1.0, 2.0], mask=[False, True])}, "some of these are masked"),
-        ({"times": np.array(["2020-01-01"], "datetime64[D]")}, "not dates or durations"),
+        (
+            {"times": np.array(["2020-01-01"], "datetime64[D]")},
+            "not complex ones, dates or durations",
+        ),
+        ({"set": {"k": 1j}}, "k: values must be real numbers, not complex ones"),
         ({"quiet": "no"}, "quiet='no' is not allowed: True or False"),
         ({"output": ""}, "output= is empty: the name of a file is expected"),
         ({"n": np.array(5.5)}, "n=5.5 is not allowed: a whole number"),
@@ -96,6 +101,21 @@ def test_values_by_name(net: ts.Network, given: dict[str, object], said: str) ->
     with pytest.raises(ts.ConfigError) as caught:
         ts.run(net, t_end=1, **given)  # type: ignore[call-overload]
     assert str(caught.value) == said
+
+
+def test_names_of_parameters_are_no_values(net: ts.Network) -> None:
+    said = re.escape("parameters=: give {NAME: value}, not ['k']")
+    with pytest.raises(ts.ConfigError, match=said):
+        ts.Ensemble(net, 4, parameters=["k"])  # type: ignore[arg-type]
+    data = {"time": [1.0], "X": [3.0]}
+    with pytest.raises(ts.ConfigError, match=said):
+        ts.particle_filter(net, data, observe={"X": "normal(sd=1)"}, parameters=["k"])  # type: ignore[arg-type]
+    with pytest.raises(ts.ConfigError, match=said):
+        ts.Hybrid("h").add_part("p", net, parameters=["k"])  # type: ignore[arg-type]
+    with pytest.raises(ts.ConfigError, match=re.escape("set=: give {NAME: value}, not ['k']")):
+        ts.cme(net, times=[1.0], set=["k"])  # type: ignore[arg-type]
+    with pytest.raises(ts.ConfigError, match=re.escape("initial=: give {NAME: value}, not 'X'")):
+        ts.cme(net, times=[1.0], initial="X")  # type: ignore[arg-type]
 
 
 def test_samples_of_a_master_equation_may_be_a_table(net: ts.Network) -> None:

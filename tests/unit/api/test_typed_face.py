@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from dataclasses import fields
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import pytest
 from places import ROOT
@@ -108,6 +108,13 @@ def test_completion_lists_the_options():
     assert "unknown" in inspect.signature(ts.dbn.build).parameters
     assert {name for name in dir(ts) if not name.startswith("__")} < set(ts.__all__)
     assert {"run", "SSA", "dbn", "Network"} <= set(dir(ts))
+
+
+@pytest.mark.parametrize("name", ts.__all__)
+def test_annotations_of_public_functions_can_be_evaluated(name):
+    public = getattr(ts, name)
+    if inspect.isfunction(public) or inspect.isclass(public):
+        get_type_hints(public)
 
 
 @pytest.mark.parametrize("made", [ts.SSA, ts.TauLeaping, ts.Auto, ts.ODE, ts.CPU, ts.GPU, ts.Dask])

@@ -43,7 +43,7 @@ def test_a_view_becomes_one_file(tmp_path, compress, capsys):
     with h5py.File(path) as file:
         assert (file["counts"].compression == "gzip") == bool(compress)
         assert file.attrs["command"] == b"x"
-    assert "is one file already: files of an array" in merge(path)
+    assert "is complete in one file: nothing to merge (files of the tasks" in merge(path)
     with pytest.raises(ConfigError, match=r"is one file already, and --compress is for parts"):
         merge(path, 6)
 
@@ -238,6 +238,8 @@ def test_digests_of_several_files_are_compared(tmp_path, capsys):
 )
 def test_replicas_of_lattices_are_joined(tmp_path, capsys, options):
     lattice_run(tmp_path / "whole.h5", replicas=4, **options).close()
+    assert main(["merge", str(tmp_path / "whole.h5")]) == 2
+    assert "is the one file of a lattice run: nothing to merge" in capsys.readouterr().err
     for first, count in ((0, 2), (2, 1), (3, 1)):
         path = tmp_path / f"a{first}.h5"
         lattice_run(path, replicas=count, first_replica=first, **options).close()

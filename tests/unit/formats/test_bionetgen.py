@@ -136,7 +136,7 @@ def test_what_bounds_the_network_is_kept(action: str, generated: str) -> None:
     ("text", "reason"),
     [
         ("readFile({file=>'a.bngl'})\nsimulate({t_end=>1})", "only readFile, simulate: give"),
-        ("# nothing", "holds no blocks of a model, only nothing"),
+        ("# nothing", "holds no blocks of a model: give the file"),
         ("begin parameters\nend parameters\nwhat is this", "line 3: 'what is this' is neither"),
     ],
 )

@@ -15,6 +15,7 @@ from tauslab.base import host
 from tauslab.cli.doctor import cluster as doctor_cluster
 from tauslab.cli.doctor import report as doctor
 from tauslab.cli.doctor.report import doctor_json, doctor_report, gpu_of_rank
+from tauslab.cli.main import main
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.kernels.backends import device_count, peer_matrix
 from tauslab.kernels.backends.compilers import find_compilers
@@ -59,12 +60,16 @@ def fake_cupy(count, error=None):
     return module
 
 
+def reported(comm, folder=None):
+    return doctor_report(doctor_json(comm, folder))
+
+
 def line(report, label):
     return next(text for text in report if text.startswith(label))
 
 
 def test_report_names_compilers_and_cores():
-    report = doctor_report(Communicator())
+    report = reported(Communicator())
     assert line(report, "compilers").split(maxsplit=1)[1].startswith(find_compilers()[0].name)
     assert "cores allowed" in line(report, "CPU")
     assert "takes" in line(report, "rank 0")
@@ -80,7 +85,7 @@ def test_json_is_plain_data():
 
 def test_gpus_and_the_ranks_that_take_them(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(2))
-    report = doctor_report(TwoRanks())
+    report = reported(TwoRanks())
     assert any("GPU 1: Accelerator 1, 80 GiB, compute capability 9.0" in text for text in report)
     assert "driver 13.1, runtime 13.0" in line(report, "CUDA")
     assert "takes GPU 0" in line(report, "rank 0")
@@ -91,7 +96,7 @@ def test_a_rank_too_many_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(2))
     comm = Communicator()
     comm.gpu_rank = 2
-    assert "no GPU of its own: 2 ranks a node at most" in doctor_report(comm)[-1]
+    assert "no GPU of its own: 2 ranks a node at most" in reported(comm)[-1]
 
 
 def test_ranks_share_the_cores(monkeypatch):
@@ -103,15 +108,9 @@ def test_ranks_share_the_cores(monkeypatch):
 
 def test_a_driver_that_refuses_is_reported(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", fake_cupy(0, error="driver too old"))
-    report = doctor_report(Communicator())
+    report = reported(Communicator())
     assert "sees no device: driver too old" in line(report, "CUDA")
     assert "the cpu device" in line(report, "rank 0")
-
-
-def test_only_rank_0_reports():
-    comm = TwoRanks()
-    comm.rank = 1
-    assert doctor_report(comm) == []
 
 
 @pytest.mark.parametrize("name", list(doctor._SECTIONS))
@@ -120,7 +119,7 @@ def test_a_broken_section_leaves_the_others(monkeypatch, name):
         raise ImportError("libbroken.so: cannot open\nmore")
 
     monkeypatch.setitem(doctor._SECTIONS, name, broken)
-    report = doctor_report(Communicator())
+    report = reported(Communicator())
     message = [
         text for text in report if "not usable: ImportError: libbroken.so: cannot open" in text
     ]
@@ -134,19 +133,19 @@ def test_missing_packages_are_named(monkeypatch, package):
     monkeypatch.setattr(
         doctor.importlib.util, "find_spec", lambda name: None if name == package else actual(name)
     )
-    report = doctor_report(Communicator())
+    report = reported(Communicator())
     assert any(text.startswith(("CUDA", "MPI")) and "pip install" in text for text in report)
 
 
 def test_no_compiler_says_what_to_install(monkeypatch):
     monkeypatch.setattr(doctor, "find_compilers", lambda: ())
-    assert "install g++" in line(doctor_report(Communicator()), "compilers")
+    assert "install g++" in line(reported(Communicator()), "compilers")
 
 
 def test_a_cache_that_cannot_be_written(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("TAUSLAB_CACHE_DIR", str(tmp_path / "file" / "cache"))
-    assert "not writable" in line(doctor_report(Communicator()), "cache")
+    assert "not writable" in line(reported(Communicator()), "cache")
 
 
 def test_a_cache_on_a_full_disk(monkeypatch, tmp_path):
@@ -157,7 +156,7 @@ def test_a_cache_on_a_full_disk(monkeypatch, tmp_path):
 
     monkeypatch.setenv("TAUSLAB_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("os.fsync", refuse)
-    message = line(doctor_report(Communicator()), "cache")
+    message = line(reported(Communicator()), "cache")
     assert "not writable: No space left on device" in message
 
 
@@ -177,10 +176,13 @@ def test_the_cluster_section(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_that_is_not_there(tmp_path):
-    report = doctor_report(Communicator(), tmp_path / "nowhere")
-    message = line(report, "storage")
-    assert "not writable: rank 0: No such file or directory" in message
+def test_a_folder_that_is_not_there(tmp_path, capsys):
+    where = tmp_path / "nowhere"
+    assert main(["doctor", "--folder", str(where)]) == 2
+    printed = capsys.readouterr()
+    why = f"{where}: not writable: rank 0: No such file or directory"
+    assert line(printed.out.splitlines(), "storage").endswith(why)
+    assert printed.err == f"tauslab: --folder {why}\n"
 
 
 def test_the_matrix_of_peers(monkeypatch):
@@ -188,7 +190,7 @@ def test_the_matrix_of_peers(monkeypatch):
     monkeypatch.setattr(
         doctor_cluster, "peer_matrix", lambda name: [[3000.0, None], [470.2, 2999.0]]
     )
-    report = doctor_report(Communicator())
+    report = reported(Communicator())
     rows = report[report.index(line(report, "peers")) + 1 :][:2]
     assert [row.split() for row in rows] == [["3000", "-"], ["470", "2999"]]
 

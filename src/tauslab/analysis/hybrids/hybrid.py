@@ -49,6 +49,7 @@ from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
 from tauslab.options.methods import Method, MethodWord, method_of
 from tauslab.options.places import Device
+from tauslab.options.values.checks import by_name
 
 _NAME = re.compile(r"[A-Za-z_]\w*\Z")  # of a part: links write part.quantity
 
@@ -181,6 +182,9 @@ class Hybrid:
             raise ConfigError(f"part {name}: values= is of functions: use parameters=")
         else:
             method_of(method)
+            options["parameters"] = (
+                None if parameters is None else by_name("parameters", parameters)
+            )
         options = {key: value for key, value in options.items() if value is not None}
         made = PartModel(name, model, options, device)
         record = (record,) if isinstance(record, str) else record

@@ -47,7 +47,7 @@ from tauslab.options.methods import (
     method_with,
 )
 from tauslab.options.places import Device, device_settings
-from tauslab.options.python_values import numbers, whole
+from tauslab.options.python_values import numbers, numbers_by_name, whole
 from tauslab.options.values.checks import seed_of, within
 from tauslab.options.values.initial_counts import InitialCount, initial_distributions
 from tauslab.runner.ensemble.breaks import BreaksAhead
@@ -148,7 +148,7 @@ class Ensemble:
             comm, "ts.Ensemble", model=model, n=n, seed=seed, parameters=parameters,
             initial=initial, method=method, max_steps=max_steps, count_reactions=count_reactions,
         )  # fmt: skip
-        rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
+        rows = numbers_by_name("parameters", parameters)
         self._require_names(rows, "parameters")
         self.seed = agreed_seed(seed, lambda: None, self._comm)
         steps = {} if max_steps is None else {"max_steps": whole(max_steps)}
@@ -790,7 +790,7 @@ class Ensemble:
     ) -> None:
         """Restart at t = 0, with another seed and other initial values if given."""
         self._meet("reset", seed=seed, parameters=parameters)
-        rows = {name: numbers(name, value) for name, value in (parameters or {}).items()}
+        rows = numbers_by_name("parameters", parameters)
         self._require_names(rows, "parameters")
         rows = dict(self._options.set) | rows
         for name, row in rows.items():

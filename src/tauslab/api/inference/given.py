@@ -19,6 +19,7 @@ from tauslab.model.network.canonical import canonical_text
 from tauslab.model.network.counts import no_parameter
 from tauslab.model.network.network import Network
 from tauslab.options.places import Name
+from tauslab.options.values.checks import by_name
 from tauslab.options.values.initial_counts import InitialCount
 from tauslab.options.values.priors import Prior
 from tauslab.store.format.schema import STATUS_NAMES
@@ -41,7 +42,10 @@ def search_seed(given: int | None, checkpoint: Name | None, ranks: Communicator)
 
 def initial_for_digest(initial: Mapping[str, InitialCount] | None) -> dict[str, Any]:
     """Distributions of initial counts as a digest takes them."""
-    return {k: v if isinstance(v, str) else np.asarray(v) for k, v in (initial or {}).items()}
+    return {
+        k: v if isinstance(v, str) else np.asarray(v)
+        for k, v in by_name("initial", initial).items()
+    }
 
 
 def constants_of(

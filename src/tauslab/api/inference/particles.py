@@ -50,7 +50,7 @@ from tauslab.decomposition.ranks.progress import Progress
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import MOST_TRAJECTORIES
-from tauslab.options.python_values import numbers
+from tauslab.options.python_values import numbers_by_name
 from tauslab.options.values.checks import within
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.priors import Prior
@@ -105,7 +105,7 @@ def particle_filter(
     """
     network = model_of(model, "ts.particle_filter")
     given = chosen(FilterKeywords, {"data": data, **options}, "particle_filter")
-    rows = {name: numbers(name, value) for name, value in (given.parameters or {}).items()}
+    rows = numbers_by_name("parameters", given.parameters)
     for name, row in rows.items():
         if np.ndim(row) and np.shape(row) != (given.n,):
             raise ConfigError(
@@ -163,7 +163,7 @@ def particle_filters(
     """
     network = model_of(model, "ts.particle_filters")
     given = chosen(FiltersKeywords, {"data": data, **options}, "particle_filters")
-    rows = {name: numbers(name, value) for name, value in (given.parameters or {}).items()}
+    rows = numbers_by_name("parameters", given.parameters)
     for name, row in rows.items():
         if np.ndim(row) > 1 or not np.size(row):
             raise ConfigError(

@@ -41,7 +41,7 @@ class View:
     kind: str = "auto"
     t: float | None = None
     axis: str | None = None
-    replica: int = 0
+    replica: int | None = None
     point: int | None = None
     what: str | None = None
     steps: str | None = None
@@ -54,6 +54,8 @@ class View:
         ConfigError
             Names the first option that is given and means nothing there.
         """
+        if not path.is_file():
+            return  # its kind is unknown, and whoever opens it says so
         for one in fields(self):
             value = getattr(self, one.name)
             if one.name not in known and value != one.default:

@@ -16,6 +16,8 @@ from tauslab.store.results.lattice.export import export_lattice
 from tauslab.store.results.lattice.result import LatticeResult
 from tauslab.store.results.lattice.tables import lattice_table
 
+_OF_FRAMES = ("species", "replica", "point")
+
 
 class _Lattices(Kind):
     """The operations on files of lattice runs."""
@@ -24,11 +26,13 @@ class _Lattices(Kind):
     suffix = ".vtkhdf"
     parts = True
     of_pictures = ("species", "kind", "t", "axis", "replica", "point")
-    of_tables = ("species", "replica", "point")
+    of_tables = ("species", "what", "replica", "point")
 
     def open(self, path: str | os.PathLike[str], view: View | None = None) -> LatticeResult:
         return (
-            LatticeResult(path) if view is None else LatticeResult(path, view.replica, view.point)
+            LatticeResult(path)
+            if view is None
+            else LatticeResult(path, view.replica or 0, view.point)
         )
 
     def facts(self, path: Path) -> dict[str, Any]:
@@ -54,8 +58,10 @@ class _Lattices(Kind):
     def export(self, path: Path, output: Path, view: View) -> None:
         with self.open(path, view) as frames:
             if output.suffix.lower() in tables.SUFFIXES:
-                tables.write_table(lattice_table(frames, view.species), output)
+                table = lattice_table(frames, view.species, view.what, replica=view.replica)
+                tables.write_table(table, output)
             else:
+                view.require_known(_OF_FRAMES, path, f"{self.noun}, and {output} has frames")
                 export_lattice(frames, output, view.species or None)
 
 

@@ -202,18 +202,21 @@ def process_doctor(arguments: argparse.Namespace) -> None:
     Raises
     ------
     ConfigError
-        The ranks did not find each other.
+        The ranks did not find each other, or no result can be written into the folder given.
     """
+    failure: ConfigError | None = None
     try:
-        comm, failure = ranks(), None
+        comm = ranks()
     except ConfigError as error:
         if launched_rank() > 0:
             raise
         comm, failure = Communicator(), error
-    report = doctor_json if arguments.json else doctor_report
-    result = report(comm, arguments.folder)
+    facts = doctor_json(comm, arguments.folder)
+    storage = facts["storage"]
+    if arguments.folder is not None and not storage["writable"] and failure is None:
+        failure = ConfigError(f"--folder {arguments.folder}: not writable: {storage['reason']}")
     if comm.rank == 0:
-        print(json.dumps(result, indent=2) if isinstance(result, dict) else "\n".join(result))
+        print(json.dumps(facts, indent=2) if arguments.json else "\n".join(doctor_report(facts)))
     if failure is not None:
         raise failure
 

@@ -55,7 +55,7 @@ def _digests(path: Path, species: str | None) -> list[tuple[str, str]]:
 
 def process_merge(arguments: argparse.Namespace) -> None:
     """``tauslab merge``: one file in place of a view of parts, or of the files of an array."""
-    from tauslab.cli.merge import merge, merge_points
+    from tauslab.cli.merge import NOTHING_TO_MERGE, merge, merge_points
     from tauslab.cli.merge_lattices import merge_replicas
     from tauslab.store.results.lattice.result import is_lattice_result
 
@@ -64,6 +64,10 @@ def process_merge(arguments: argparse.Namespace) -> None:
         raise ConfigError("several files are merged into a new one: give it by -o FILE")
     if output is None:
         with reading(files[0], InputFileError):
+            if is_lattice_result(files[0]):
+                raise ConfigError(
+                    f"{files[0]} is the one file of a lattice run: {NOTHING_TO_MERGE}"
+                )
             print(merge(files[0], arguments.compress))
         return
     require_result_name(output)

@@ -65,11 +65,8 @@ def doctor_json(comm: Communicator, folder: Path | None = None) -> Facts:
     return facts
 
 
-def doctor_report(comm: Communicator, folder: Path | None = None) -> list[str]:
-    """`doctor_json` as lines for people. Collective; only rank 0 gets lines."""
-    facts = doctor_json(comm, folder)
-    if comm.rank != 0:
-        return []
+def doctor_report(facts: Facts) -> list[str]:
+    """`doctor_json` as lines for people; rank 0 has the facts of all."""
     lines = []
     for name, (label, describe) in _LINES.items():
         section = facts[name]

@@ -8,13 +8,15 @@ stands in `runner.ensemble.run`, `runner.lattice.run` and `analysis.dbn.build`.
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 from tauslab.base.errors import ConfigError
-from tauslab.base.host import cores_of_rank
+from tauslab.base.host import allowed_cores, cores_of_rank
+from tauslab.base.option_names import opt, warn
 from tauslab.decomposition.ranks.mpi import Communicator, gpu_index
 from tauslab.decomposition.ranks.on_root import on_root
 from tauslab.decomposition.ranks.together import agree, end_all_ranks, in_turn
@@ -26,6 +28,8 @@ from tauslab.kernels.backends import (
     get_backend,
     prepare_device,
 )
+
+_OVERSUBSCRIBED = {"OMPI_MCA_rmaps_base_oversubscribe", "PRTE_MCA_rmaps_default_mapping_policy"}
 
 
 class HasModel(Protocol):
@@ -105,6 +109,20 @@ def _index(count: int, comm: Communicator, *, share: bool) -> int:
     return index % count if (share or comm.size == 1) and count else index
 
 
+def _warn_of_shared_cores(threads: int, comm: Communicator) -> None:
+    """Warn if ranks with these threads each exceed the cores, unless Open MPI was told to let them.
+
+    That is ``mpirun --oversubscribe`` in Open MPI, which otherwise starts no such ranks.
+    """
+    cores, sharers = allowed_cores(), comm.core_sharers
+    if comm.size > 1 and threads * sharers > cores and not _OVERSUBSCRIBED & os.environ.keys():
+        warn(
+            f"{sharers} ranks share {cores} core{'s' * (cores > 1)} and compute with {threads} "
+            f"thread{'s' * (threads > 1)} each, so they wait for each other: ranks times "
+            f"{opt('threads')} should be at most the number of cores"
+        )
+
+
 def open_backend(device: str, threads: int, comm: Communicator, *, share: bool = False) -> Backend:
     """Open the device of this rank: the GPU of its node-local rank, or its share of the cores.
 
@@ -114,4 +132,6 @@ def open_backend(device: str, threads: int, comm: Communicator, *, share: bool =
     name = choose_backend(device)
     index = _index(device_count(name), comm, share=share)
     own = threads or cores_of_rank(comm.core_sharers)
+    if name == "cpu" and comm.rank == 0:
+        _warn_of_shared_cores(own, comm)
     return get_backend(name, BackendOptions(index=index, threads=own))

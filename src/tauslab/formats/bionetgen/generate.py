@@ -76,10 +76,8 @@ def part(text: str) -> RuleModel:
     parts = list(_parts(text))
     if not any(block for block, _ in parts):
         called = [_action(line).name for _, line in parts if not is_edge(line)]
-        reported = ", ".join(dict.fromkeys(called)) or "nothing"
-        raise ModelError(
-            f"holds no blocks of a model, only {reported}: give the file that has them"
-        )
+        reported = f", only {', '.join(dict.fromkeys(called))}" if called else ""
+        raise ModelError(f"holds no blocks of a model{reported}: give the file that has them")
     names = Names(parts)
     kept: list[str] = []
     actions: list[Action] = []

@@ -24,6 +24,20 @@ def within(option: str, value: object, low: int, high: int, *, key: str = "") ->
         )
 
 
+def by_name(option: str, values: Any) -> dict[str, Any]:
+    """The values of an option that takes a mapping.
+
+    Raises
+    ------
+    ConfigError
+        It is none.
+    """
+    try:
+        return {} if values is None else dict(values)
+    except (TypeError, ValueError):
+        raise ConfigError(f"{opt(option)}: give {{NAME: value}}, not {values!r:.60}") from None
+
+
 def scalar(value: object) -> object:
     """The number in an array without axes; anything else as it is."""
     return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value

@@ -15,6 +15,7 @@ from tauslab.model.expressions.host_math import value_of
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.counts import some
 from tauslab.model.network.network import Network
+from tauslab.options.values.checks import by_name
 
 InitialCount = str | npt.ArrayLike
 _FORM = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*\Z")
@@ -38,7 +39,7 @@ def initial_distributions(
         another initial amount is computed from that species.
     """
     result = {}
-    for name, one in (given or {}).items():
+    for name, one in by_name("initial", given).items():
         if name not in network.species:
             known = some(dict.fromkeys(network.species))
             raise ConfigError(f"initial {name}: not a species of {network.name}; it has {known}")

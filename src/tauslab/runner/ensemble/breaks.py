@@ -35,6 +35,7 @@ from tauslab.model.network.diagnosis.time_breaks import (
     set_or_drawn,
     smooth_parts_that_move,
     time_breaks,
+    unchanged_species,
     uses_time,
     with_clocks,
 )
@@ -74,8 +75,9 @@ def breaks_of(
         return TimeBreaks()
     amounts = network.initial_amounts(values, negative=True)
     result = _breaks_until(
-        network, values, amounts, lost, end, None if thinned else rows, followed=followed
-    )
+        network, values, amounts, lost, end, None if thinned else rows,
+        equations=equations, followed=followed,
+    )  # fmt: skip
     if equations and not followed:
         result = replace(result, unknown=(*result.unknown, *pulses_that_vary(network, lost)))
     if result.unknown:
@@ -117,7 +119,7 @@ def moving_breaks(
     if not moving or not uses_time(with_clocks(network)):
         return result
     amounts = network.initial_amounts(values, negative=True)
-    whole = {**values, **{name: amounts[name] for name in network.constant_species()}}
+    whole = {**values, **_unchanged(network, amounts, equations=equations)}
     known = {name: value for name, value in whole.items() if name not in lost}
     parts = smooth_parts_that_move(with_clocks(network, lost), whole.keys(), moving)
     result += [t for part in parts for t in times_of_pulses(part, moving, known)]
@@ -191,13 +193,18 @@ class BreaksAhead:
         own, amounts = ({n: v for n, v in first.items() if n in kind} for kind in kinds)
         values = network.parameter_values(own)
         amounts = network.initial_amounts(values, amounts, negative=True)
-        lost = depending(network, {*varying, *self._unread})
+        # Amounts of these may be drawn or replaced: no step ends at their pulses.
+        loose = unchanged_species(network) - {*network.constant_species()}
+        lost = depending(network, {*varying, *self._unread, *loose})
         result = _breaks_until(network, values, amounts, lost, end, rows)
         instants = result.instants if network.events else ()  # an instant does not change a rate
         unseen = [*result.unknown, *result.hiding, *(part for _, part in result.missed), *instants]
         if self._moved:
             lost = depending(network, {*lost, *self._moved})
             unseen += _breaks_until(network, values, amounts, lost, end, rows).unknown
+        if loose:
+            parts = _breaks_until(network, values, amounts, loose, end, {}, followed=False).unknown
+            unseen += [part for part in parts if symbols(part) & loose]
         if unseen:
             warn(
                 f"{network.name}: {_shown(unseen)} jumps or has pulses at times that particles do "
@@ -214,13 +221,14 @@ def _breaks_until(
     end: float,
     rows: Mapping[str, Any] | None,
     *,
+    equations: bool = False,
     followed: bool = True,
 ) -> TimeBreaks:
     """Breaks from 0 to `end` by the values of all but what is `lost`.
 
     Expressions that have a pulse with some of the `rows` of differing values are unknown too.
     """
-    whole = {**values, **{name: amounts[name] for name in network.constant_species()}}
+    whole = {**values, **_unchanged(network, amounts, equations=equations)}
     known = {name: value for name, value in whole.items() if name not in lost}
     clocked = with_clocks(network, lost)
     result = time_breaks(clocked, known, end)
@@ -248,6 +256,21 @@ def _breaks_until(
         if pulses or len(changes) > 1:  # one alone lasts: no step passes over it
             result = replace(result, unknown=(*result.unknown, Symbol(clocks[0])))
     return replace(result, times=tuple(sorted(times)))
+
+
+def _unchanged(
+    network: Network, amounts: Mapping[str, float], *, equations: bool
+) -> dict[str, float]:
+    """Amounts of species that nothing changes.
+
+    Without those that methods other than `equations` round: of species that are not fixed.
+    """
+    constant = network.constant_species()
+    return {
+        name: amounts[name]
+        for name in unchanged_species(network)
+        if equations or name in constant or amounts[name].is_integer()
+    }
 
 
 def _middle(tree: Expression, parts: list[Expression]) -> Expression:

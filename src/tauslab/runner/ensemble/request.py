@@ -13,7 +13,7 @@ from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options, default_n
 from tauslab.options.keywords import CommonChoices, EnsembleChoices, NetworkKeywords
 from tauslab.options.methods import Method, given_in, method_of, method_with
-from tauslab.options.python_values import by_name, names_of, numbers, points_of, whole
+from tauslab.options.python_values import names_of, numbers_by_name, points_of, whole
 from tauslab.options.record import Record
 from tauslab.options.sampling import Sampling
 from tauslab.options.sweep import Design, Sweep, task_of
@@ -76,7 +76,7 @@ def ensemble_options(
     plain = {name: getattr(keywords, name) for name in _PLAIN}
     initial = keywords.initial
     values = {} if initial is None else initial_amounts(network, initial, keywords.seed)
-    values |= {name: numbers(name, value) for name, value in by_name("set", keywords.set).items()}
+    values |= numbers_by_name("set", keywords.set)
     sample = Sampling.parse(_texts(keywords.sample))
     n = default_n(method, values, sample, equations_alone=network.counts_nothing())
     n = n if keywords.n is None else whole(keywords.n)

@@ -335,8 +335,10 @@ def layout_of(task: Task, comm: Communicator) -> Layout:
     )
     require_memory(
         layout.sums_bytes * comm.local_size,
-        f"the sums of {layout.points} point{'s' * (layout.points > 1)} at {len(options.times)} "
-        f"sample times, on {comm.local_size} rank{'s' * (comm.local_size > 1)} of a machine,",
+        f"a run with sums of {layout.points} point{'s' * (layout.points > 1)} at "
+        f"{len(options.times)} sample times, on {comm.local_size} "
+        f"rank{'s' * (comm.local_size > 1)} of a machine,",
+        "take fewer sample times, points, species, bins of histograms or ranks",
     )
     return layout
 

@@ -250,15 +250,16 @@ class LatticeWriter:
             for name in sorted(names - MAY_DIFFER, key=lambda one: (one != "steps", one)):
                 stored, wanted = checked.attributes.get(name), wanted_attributes.get(name)
                 if stored != wanted:
-                    differs = f"{name} = {stored}, not {wanted}"
+                    differs, hint = f"{name} = {stored}, not {wanted}", ""
                     if name == "steps":
                         differs = f"another end, after {stored} steps, not {wanted}"
+                        hint = f"; {opt('extend')} continues a finished run to a later end"
                     elif name == "model_sha256":
                         differs = "another model or other values"
-                    longer = f"; {opt('extend')} continues a finished run to a later end"
+                        hint = "; given as the model, the file continues with the model in it"
                     raise InputFileError(
                         f"{self.path} was begun with {differs}: {opt('resume')} continues with the "
-                        "same model, options and hooks only" + longer * (name == "steps")
+                        "same model, options and hooks only" + hint
                     )
             if complete:
                 checked.require_samples()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 
@@ -54,3 +55,35 @@ def test_a_rank_opens_that_gpu(monkeypatch, visible, index):
     monkeypatch.setattr(job, "get_backend", lambda *chosen: opened.append(chosen))
     job.open_backend("cuda", 0, Fourth())
     assert opened == [("cuda", BackendOptions(index=index, threads=4))]
+
+
+class OfFour(Communicator):
+    """The first of four ranks that may use the same cores."""
+
+    size = core_sharers = 4
+
+
+@pytest.mark.parametrize(
+    ("cores", "threads", "environment", "said"),
+    [
+        (16, 4, {}, ""),
+        (2, 0, {}, "4 ranks share 2 cores and compute with 1 thread each"),
+        (16, 8, {}, "4 ranks share 16 cores and compute with 8 threads each"),
+        (2, 0, {"OMPI_MCA_rmaps_base_oversubscribe": "1"}, ""),
+    ],
+)
+def test_more_threads_than_cores_are_reported_once(monkeypatch, cores, threads, environment, said):
+    """Only by rank 0, unless the launcher was told to start more ranks than there are cores."""
+    for name in job._OVERSUBSCRIBED:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(job, "allowed_cores", lambda: cores)
+    monkeypatch.setattr(host, "allowed_cores", lambda: cores)
+    monkeypatch.setattr(job, "get_backend", lambda *chosen: None)
+    expected = pytest.warns(UserWarning, match=said) if said else contextlib.nullcontext()
+    with expected:
+        job.open_backend("cpu", threads, OfFour())
+    other = OfFour()
+    other.rank = 1
+    job.open_backend("cpu", threads, other)

@@ -35,6 +35,15 @@ def test_narrow_windows_are_reported(law: str, rate: str, reset: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    ("law", "number"), [("floor(V) - floor(V - 0.01)", 1), ("floor(V)", 0), ("V - floor(V)", 0)]
+)
+def test_a_difference_of_rounded_quantities_is_reported(law: str, number: int) -> None:
+    net = moved(law, "1 + V / 9")
+    assert len(narrow_windows(net, net.parameter_values())) == number
+    assert len(narrow_windows(net, net.parameter_values(), seen=True)) == number
+
+
+@pytest.mark.parametrize(
     "law", ["if(V > 5, 10, 0)", "if(V > 5 && V < 5.001, 10, 0)", "V", "exp(-((V - 5) / 3)^2)"]
 )
 def test_what_steps_see_is_not_told(law: str) -> None:

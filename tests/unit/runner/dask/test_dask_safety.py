@@ -184,6 +184,7 @@ def test_the_batch_script_encrypts_and_leaves_no_key_behind(tmp_path, plain):
     environment = {
         **os.environ, "PATH": f"{programs}:{tools}:{os.environ['PATH']}", "SLURM_JOB_ID": "7",
         "SLURM_SUBMIT_DIR": str(tmp_path), "SLURM_CPUS_PER_TASK": "1",
+        "DASK_LOGGING__DISTRIBUTED": "info",
     }  # fmt: skip
     done = subprocess.run(
         ["/bin/bash", ROOT / "slurm" / "dask.sbatch", *RUN[1:], "-o", "out.h5"],
@@ -191,6 +192,8 @@ def test_the_batch_script_encrypts_and_leaves_no_key_behind(tmp_path, plain):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert re.search("Scheduler at: +tls://", done.stderr)
+    assert done.stderr.index("End worker") < done.stderr.index("End scheduler")
+    assert "Traceback" not in done.stderr
     assert "--tls-key" in (tmp_path / "srun.words").read_text()
     assert digests(tmp_path / "out.h5") == plain
     left = {p.name for p in tmp_path.iterdir()}

@@ -150,6 +150,36 @@ def test_numbers_over_replicas(tmp_path):
         assert list(alone.to_pandas(["B"]).columns) == ["time", "B"]
 
 
+def test_tables_have_replicas_and_site_types(tmp_path, capsys):
+    path = write_result(tmp_path / "run.h5", replicas=3)
+    with LatticeResult(path, 1) as result:
+        counts, types = result.replica_counts("B"), result.site_types
+        by_type = np.stack([result.replica_counts("B", name) for name in types], axis=-1)
+        frame = result.to_pandas(["B"], "counts_by_site_type")
+    assert list(frame.columns) == ["replica", "time", "site_type", "B"]
+    assert (frame.B.to_numpy().reshape(by_type.shape) == by_type).all()
+    assert tuple(frame.site_type[: len(types)]) == types
+
+    def rows(*options):
+        assert main(["export", str(path), "--species", "B", "-o", "-", *options]) == 0
+        head, *lines = capsys.readouterr().out.splitlines()
+        return head, np.array([line.split(",")[-1] for line in lines], int)
+
+    head, values = rows()
+    assert head == "replica,time,B"
+    assert (values == counts.ravel()).all()
+    head, values = rows("--replica", "2")
+    assert head == "time,B"
+    assert (values == counts[2]).all()
+    head, values = rows("--what", "counts_by_site_type")
+    assert head == "replica,time,site_type,B"
+    assert (values == by_type.ravel()).all()
+    assert main(["export", str(path), "--what", "final", "-o", "-"]) == 2
+    assert "'final' is not known; allowed are counts, counts_by_site" in capsys.readouterr().err
+    assert main(["export", str(path), "--what", "counts", "-o", "x.npy"]) == 2
+    assert "and x.npy has frames: leave it out" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("path", [2], indirect=True)
 def test_a_movie_has_a_picture_for_each_frame(path, tmp_path, capsys):
     image = pytest.importorskip("PIL.Image")

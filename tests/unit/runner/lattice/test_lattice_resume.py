@@ -359,5 +359,7 @@ def test_a_longer_or_another_run_is_named(tmp_path):
     ts.run(drift(1.0), t_end=1e-5, **given).close()
     with pytest.raises(ts.InputFileError, match=r"another end, after 10 steps, not 20: .* extend="):
         ts.run(drift(1.0), t_end=2e-5, **given, resume=True)
-    with pytest.raises(ts.InputFileError, match="begun with another model or other values: resume"):
+    with pytest.raises(
+        ts.InputFileError, match=r"begun with another model or other values: resume.*in it$"
+    ):
         ts.run(drift(2.0), t_end=1e-5, **given, resume=True)

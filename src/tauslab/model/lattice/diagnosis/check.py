@@ -81,6 +81,11 @@ def lattice_facts(
         ],
         "slots": lattice.slots,
         "occupancy": list(_occupancy(lattice, values)),
+        "producing": [
+            one.name
+            for one in lattice.reactions
+            if sum(one.products.values()) > sum(one.reactants.values())
+        ],
         "bytes": {"particles": sites * lattice.slots * itemsize, "sites": sites},
         "notes": list(lattice.notes),
     }
@@ -345,6 +350,11 @@ def _occupancy_lines(facts: Mapping[str, Any]) -> list[str]:
                 f"{found['site_type']} are expected to wait for a slot, {found['state']}, and what "
                 "waits neither hops nor reacts: take more slots, or smaller sites"
             )
+    if facts["producing"]:
+        lines.append(
+            f"expected occupancies do not count what {shortened(facts['producing'], _MOST_NAMED)} "
+            f"will make; a run warns if more than {100 * CROWDED:g} % of the particles wait"
+        )
     return lines
 
 

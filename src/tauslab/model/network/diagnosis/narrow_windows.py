@@ -38,6 +38,7 @@ from tauslab.model.network.diagnosis.time_breaks import (
     ARITHMETIC,
     laws_and_triggers,
     smooth_parts,
+    unchanged_species,
     with_clocks,
 )
 from tauslab.model.network.network import Network
@@ -139,7 +140,7 @@ def _levels(
 ) -> tuple[Expression, ...]:
     """Amounts of a quantity at which the pulses of a part of it begin, are at the top and end."""
     amounts = network.initial_amounts(values, negative=True)
-    still = {one: amounts[one] for one in _still(network)}
+    still = {one: amounts[one] for one in unchanged_species(network)}
     counts = {one: float(round(amounts[one])) for one in still.keys() - network.constant_species()}
     function, levels = substitute(part, {name: _TIME}), list[Expression]()
     for rounded in ({}, counts):  # of methods that simulate amounts, and of those with counts
@@ -174,14 +175,6 @@ def _ends(
     return result
 
 
-def _still(network: Network) -> set[str]:
-    """Species that neither reactions, equations, events nor draws change."""
-    changed = {name for one in network.reactions for name in one.net_change()}
-    changed -= {name for name, one in network.species.items() if one.fixed}
-    changed |= {name for event in network.events for name in event.assignments}
-    return network.species.keys() - changed - network.rates.keys() - network.drawn_amounts().keys()
-
-
 class _Found(NamedTuple):
     """Parts of laws and triggers that have narrow pulses.
 
@@ -199,7 +192,7 @@ def _windows(network: Network, values: Mapping[str, float], flowing: Collection[
     if not (network.rates or flowing):
         return _Found({}, {}, [])
     # A search by the time does not know species that are not fixed, although nothing changes them.
-    loose = _still(network) - {*network.constant_species()}
+    loose = unchanged_species(network) - {*network.constant_species()}
     laws = [
         law if symbols(law) & loose else by_time
         for law, by_time in zip(
@@ -208,7 +201,7 @@ def _windows(network: Network, values: Mapping[str, float], flowing: Collection[
     ]
     amounts = network.initial_amounts(values, negative=True)
     moved = network.rates.keys() | {n for event in network.events for n in event.assignments}
-    whole = {**values, **{name: amounts[name] for name in _still(network)}}
+    whole = {**values, **{name: amounts[name] for name in unchanged_species(network)}}
     known = {name: Number(value) for name, value in whole.items() if name not in moved}
     result = _Found({}, {}, [])
     joint: list[Expression] = []
@@ -229,6 +222,8 @@ def _windows(network: Network, values: Mapping[str, float], flowing: Collection[
                         substitute(one, {**known, name: _TIME}), starts[name], amount
                     ):
                         result.windows.setdefault(name, []).append(one)
+                if len(_staircases(part, name)) > 1:  # one alone steps, and steps see that
+                    result.windows.setdefault(name, []).append(part)
         seen = {node for parts in result.windows.values() for one in parts for node in walk(one)}
         joint += [one for one in _joint(law, known.keys()) if _with_names(one, inside) not in seen]
     for part in itertools.islice(dict.fromkeys(joint), _MOST):
@@ -346,6 +341,15 @@ def _alone(part: Expression, name: str) -> Iterator[Expression]:
     ]  # fmt: skip
     for node in (*smooth_parts(order), *crooked):
         yield substitute(node, {_TIME.name: Symbol(name)})
+
+
+def _staircases(part: Expression, name: str) -> set[Expression]:
+    """Functions of a quantity that round it: a difference of two has pulses of any width."""
+    return {
+        one
+        for one in walk(part)
+        if isinstance(one, Call) and one.function in ("floor", "ceil") and name in symbols(one)
+    }
 
 
 def _is_narrow(function: Expression, start: float, amount: bool) -> bool:  # noqa: FBT001

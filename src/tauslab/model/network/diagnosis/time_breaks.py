@@ -164,6 +164,14 @@ def time_breaks(
     )
 
 
+def unchanged_species(network: Network) -> set[str]:
+    """Species that neither reactions, equations, events nor draws change, fixed or not."""
+    changed = {name for one in network.reactions for name in one.net_change()}
+    changed -= {name for name, one in network.species.items() if one.fixed}
+    changed |= {name for event in network.events for name in event.assignments}
+    return network.species.keys() - changed - network.rates.keys() - network.drawn_amounts().keys()
+
+
 def linear_changes(network: Network, known: Mapping[str, float]) -> set[float]:
     """Times at which relations change that the time enters linearly, by values that are `known`."""
     numbers = {name: Number(value) for name, value in known.items()}
@@ -268,7 +276,7 @@ def _slides(node: Call) -> bool:
 
 def steps_of_time(network: Network) -> list[Expression]:
     """Parts that jump at times which what stands still decides, but not linearly."""
-    still = {*network.parameters, *network.constant_species()}
+    still = {*network.parameters, *unchanged_species(network)}
     parts = _of_the_time(network, still, set_or_drawn(network))
     return list(
         dict.fromkeys(n for part in parts for n in arguments_first(part) if is_step_of_time(n))
@@ -280,7 +288,7 @@ def names_beside_time(network: Network) -> tuple[set[str], set[str]]:
 
     First those on which times of jumps and pulses depend, then those that only scale or shift.
     """
-    still = {*network.parameters, *network.constant_species()}
+    still = {*network.parameters, *unchanged_species(network)}
     parts = list(_of_the_time(network, still, set_or_drawn(network)))
     names = {name for part in parts for name in symbols(part)}
     moving = {name for name in names if any(moves(part, {name}) for part in parts)}
@@ -306,7 +314,7 @@ def pulses_that_vary(
     what draws or events alone set.
     """
     result = {}
-    still = {*network.parameters, *network.constant_species()}
+    still = {*network.parameters, *unchanged_species(network)}
     for part in _of_the_time(network, still, set_or_drawn(network) & {*varying}):
         relations = filter(None, map(relation_of, arguments_first(part)))
         changes = dict.fromkeys(one.change for one in relations)

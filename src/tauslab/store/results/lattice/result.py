@@ -250,12 +250,13 @@ class LatticeResult(RecordedLattice):
         names = (frames,) if isinstance(frames, str) else tuple(frames)
         return lattice_to_xarray(self, names)
 
-    def to_pandas(self, names: Sequence[str] = ()) -> pd.DataFrame:
+    def to_pandas(self, names: Sequence[str] = (), what: str | None = None) -> pd.DataFrame:
         """Counts as a `pandas.DataFrame`: a row per sample, replica 0 first.
 
-        `names` leaves out other species. Raises a `ConfigError` without pandas.
+        `names` leaves out other species; ``what="counts_by_site_type"`` has a row per sample and
+        site type. Raises a `ConfigError` without pandas.
         """
-        return to_pandas(lattice_table(self, names, every_replica=True))
+        return to_pandas(lattice_table(self, names, what))
 
     def plot(
         self, name: str | Sequence[str] | None = None, kind: str = "auto",

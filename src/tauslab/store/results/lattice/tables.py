@@ -6,10 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from tauslab.base.arrays import IntArray
+from tauslab.base.errors import ConfigError
 from tauslab.base.host import require_memory
 from tauslab.base.html import card, table
+from tauslab.base.option_names import assigned
 from tauslab.store.results.columns import apart
 from tauslab.store.results.lattice.frames import AXES
 from tauslab.store.results.lattice.recorded import RecordedLattice
@@ -19,43 +22,60 @@ from tauslab.store.results.tables import ResultTable
 if TYPE_CHECKING:
     import xarray
 
+BY_SITE_TYPE = "counts_by_site_type"
+WHAT = ("counts", BY_SITE_TYPE)  # tables
 _SHOWN = 12  # species in a notebook
 T = TypeVar("T")
 
 
 def lattice_table(
-    result: RecordedLattice, names: Sequence[str] = (), *, every_replica: bool = False
+    result: RecordedLattice,
+    names: Sequence[str] = (),
+    what: str | None = None,
+    *,
+    replica: int | None = None,
 ) -> ResultTable:
-    """Particles of each species on the lattice, a row per time at which they were counted.
+    """Particles of each species, a row per time at which they were counted.
 
-    With `every_replica`, and where there are several, a column has its number; rows that an
-    unfinished replica has not reached are left out.
+    Swept values, replicas where there are several, and with ``counts_by_site_type`` site types have
+    columns too.  Rows that an unfinished replica has not reached are left out.
+
+    Parameters
+    ----------
+    names
+        Species; all by default.
+    what
+        ``counts``, the default, or ``counts_by_site_type``.
+    replica
+        Only the rows of this one.
+
+    Raises
+    ------
+    ConfigError
+        There is no such table or species.
     """
+    if what not in (None, *WHAT):
+        raise ConfigError(f"{assigned('what')}{what!r} is not known; allowed are {', '.join(WHAT)}")
+    types = result.site_types if what == BY_SITE_TYPE else (None,)
     chosen = tuple(names) or result.species
-    if result.whole_sweep:
-        return _sweep_table(result, chosen)
-    if not every_replica or result.n_replicas == 1:
-        piece = [result.times, *(result.counts(name) for name in chosen)]
-        return ResultTable(("time", *chosen), iter([piece]), result.unfinished)
-    counts = [result.replica_samples_of(name) for name in chosen]
-    replica, sample = np.nonzero(counts[0] >= 0)
-    piece = [replica, result.times[sample], *(values[replica, sample] for values in counts)]
-    return ResultTable(("replica", "time", *chosen), iter([piece]), result.unfinished)
-
-
-def _sweep_table(result: RecordedLattice, chosen: tuple[str, ...]) -> ResultTable:
-    """A row per point, replica and time; the swept values come first."""
-    counts = [result.replica_samples_of(name) for name in chosen]
-    point, replica, sample = np.nonzero(counts[0] >= 0)
-    several = [("replica", replica)] if result.n_replicas > 1 else []
-    columns = [
-        *_swept({k: v[point] for k, v in result.points.items()}, (*chosen, "time", "replica")),
-        *several,
-        ("time", result.times[sample]),
-        *((name, v[point, replica, sample]) for name, v in zip(chosen, counts, strict=True)),
+    counts = [
+        np.stack([result.replica_samples_of(name, one) for one in types], axis=-1)
+        for name in chosen
     ]
-    header = tuple(name for name, _ in columns)
-    return ResultTable(header, iter([[v for _, v in columns]]), result.unfinished)
+    reached = counts[0] >= 0
+    if replica is not None:
+        reached &= (np.arange(result.n_replicas) == replica)[:, None, None]
+    rows = np.nonzero(reached)
+    own: dict[str, npt.NDArray[Any]] = {"time": result.times[rows[-2]]}
+    if replica is None and result.n_replicas > 1:
+        own = {"replica": rows[-3], **own}
+    if what == BY_SITE_TYPE:
+        own["site_type"] = np.array(result.site_types)[rows[-1]]
+    labels = (*own, *apart(chosen, own, "species"))
+    points = {k: v[rows[0]] for k, v in result.points.items()} if result.whole_sweep else {}
+    swept = dict(_swept(points, (*labels, "replica")))
+    columns = [*swept.values(), *own.values(), *(values[rows] for values in counts)]
+    return ResultTable((*swept, *labels), iter([columns]), result.unfinished)
 
 
 def _swept(values: Mapping[str, T], taken: Sequence[str]) -> Iterator[tuple[str, T]]:
@@ -106,7 +126,7 @@ def lattice_to_xarray(result: RecordedLattice, frames: Sequence[str]) -> xarray.
     lead = ("point", "replica") if result.whole_sweep else ("replica",)
     variables: dict[str, Any] = {
         "counts": ((*lead, "time", "species"), replicas(None), particles),
-        "counts_by_site_type": (
+        BY_SITE_TYPE: (
             (*lead, "time", "site_type", "species"), np.stack(by_type, axis=-2), particles,
         ),
     }  # fmt: skip
