@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -150,29 +151,79 @@ def proofreading() -> Given:
     return net, np.arange(10.0, 121, 10), ("L", "D0", "D5")
 
 
-def promoters() -> Given:
-    """Three genes of the same mean that switch slowly and fast, per second (Munsky 2012, figure 2B)."""
-    net = ts.Network("promoters")
-    for gene, factor in (("1", 1), ("2", 5), ("3", 25)):
-        for name, count in (("OFF", 1), ("ON", 0), ("M", 0)):
-            net.add_species(name + gene, count)
-        net.add_parameter("on" + gene, factor / 2250)
-        net.add_parameter("off" + gene, factor / 750)
-        net.add_reaction(f"OFF{gene} -> ON{gene}", rate="on" + gene)
-        net.add_reaction(f"ON{gene} -> OFF{gene}", rate="off" + gene)
-        net.add_reaction(f"ON{gene} -> ON{gene} + M{gene}", rate=1 / 3)
-        net.add_reaction(f"M{gene} ->", rate=1 / 300)
-    return net, np.arange(200.0, 3001, 200), ("M1", "M2", "M3")
+def promoter(factor: int) -> Given:
+    """One of three genes that switch slowly and fast, per second (Munsky 2012, figure 2B)."""
+    net = ts.Network("promoter")
+    for name, count in (("OFF", 1), ("ON", 0), ("M", 0)):
+        net.add_species(name, count)
+    net.add_parameter("on", factor / 2250)
+    net.add_parameter("off", factor / 750)
+    net.add_reaction("OFF -> ON", rate="on")
+    net.add_reaction("ON -> OFF", rate="off")
+    net.add_reaction("ON -> ON + M", rate=1 / 3)
+    net.add_reaction("M ->", rate=1 / 300)
+    return net, np.arange(200.0, 3001, 200), ("M",)
 
 
-# What is published: deviations of the noise of each column, and cells that are seen.
-PUBLISHED: dict[Callable[[], Given], tuple[dict[str, float], int]] = {
-    three_stages: ({"M": 1.0, "P": 10.0}, 6),
-    self_activation: ({"P": 30.0}, 3),
-    cycles: ({"A": 30.0, "B": 30.0}, 1),
-    proofreading: ({"L": 10.0, "D0": 5.0, "D5": 5.0}, 1),
-    promoters: ({"M1": 15.0, "M2": 15.0, "M3": 15.0}, 4),
+def slow_promoter() -> Given:
+    """The gene that switches once in hours."""
+    return promoter(1)
+
+
+def middle_promoter() -> Given:
+    """The gene that switches five times as often."""
+    return promoter(5)
+
+
+def fast_promoter() -> Given:
+    """The gene that switches 25 times as often."""
+    return promoter(25)
+
+
+@dataclass(frozen=True)
+class Published:
+    """How data of a published model are simulated and its likelihood is estimated.
+
+    Attributes
+    ----------
+    noises
+        Deviation of the noise of each column.
+    cells
+        Cells that are seen.
+    n
+        Particles of the filter of a cell: log-likelihoods of all cells scatter by about 1.
+    """
+
+    noises: Mapping[str, float]
+    cells: int
+    n: int
+
+
+PUBLISHED: dict[Callable[[], Given], Published] = {
+    three_stages: Published({"M": 1.0, "P": 10.0}, 6, 200),
+    self_activation: Published({"P": 60.0}, 3, 200),
+    cycles: Published({"A": 30.0, "B": 30.0}, 1, 100),
+    proofreading: Published({"L": 10.0, "D0": 5.0, "D5": 5.0}, 1, 100),
+    slow_promoter: Published({"M": 15.0}, 4, 200),
+    middle_promoter: Published({"M": 15.0}, 4, 200),
+    fast_promoter: Published({"M": 15.0}, 4, 200),
 }
+
+
+def seen(
+    given: Given, rates: Mapping[str, float], noises: Mapping[str, float], cells: int,
+    draws: np.random.Generator, seed: int, device: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """Data of so many cells with normal noise, as calls take them."""
+    net, times, _ = given
+    result = ts.run(net, n=cells, times=times, set=dict(rates), seed=seed, device=device)
+    data: dict[str, Any] = {"time": np.tile(times, cells)}
+    if cells > 1:
+        data["cell"] = np.repeat(np.arange(cells), len(times))
+    for name, sd in noises.items():
+        errors = draws.standard_normal((cells, len(times)))
+        data[name] = (result.counts(name) + sd * errors).ravel()
+    return data
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -221,32 +221,30 @@ def chain(seed: int, _: Device, *, steps: int) -> bool | None:
 
 
 def fitted(
-    seed: int, device: Device, *, model: Any, noise: float, priors: Priors | None = None
-) -> dict[Part, bool | None]:
-    """Intervals of a fit to a time course of a model, with normal noise or none.
+    seed: int, device: Device, *, model: Any, noise: float | Mapping[str, float],
+    priors: Priors | None = None, cells: int = 1, n: int = 100,
+) -> dict[Part, bool | None]:  # fmt: skip
+    """Intervals of a fit to time courses of a model, with normal noise or none.
 
     With `priors`, medians and deviations of logarithms, the true values are drawn, as for
     simulation-based calibration; without, they are the model's own.
     """
-    made, times, columns = model()
+    given = model()
+    made, _, columns = given
+    noises = noise if isinstance(noise, Mapping) else dict.fromkeys(columns, noise)
     draws = np.random.default_rng(seed)
     true = made.parameter_values()
     for name, (median, sigma) in (priors or {}).items():
         true[name] = median * math.exp(sigma * draws.standard_normal())
     names = list(priors or true)
-    time_course = ts.run(
-        made, n=1, times=times, seed=seed, device=device, set={name: true[name] for name in names}
-    )
-    data = {
-        c: time_course.counts(c)[0] + noise * draws.standard_normal(len(times)) for c in columns
-    }
+    rates = {name: true[name] for name in names}
+    data = inference_models.seen(given, rates, noises, cells, draws, seed, device)
     seen: dict[str, Any] = (
-        {"observe": dict.fromkeys(columns, f"normal(sd={noise})")} if noise else {}
+        {"observe": {name: f"normal(sd={sd})" for name, sd in noises.items()}} if noise else {}
     )
     result = ts.fit(
-        made, {"time": times, **data}, start=names, n=100, swarm=300, seed=seed, device=device,
-        quiet=True, **seen,
-    )  # fmt: skip
+        made, data, start=names, n=n, swarm=300, seed=seed, device=device, quiet=True, **seen
+    )
     bounds = {(name, level): result.interval(name, level) for name in names for level in LEVELS}
     return {part: within(low, true[part[0]], high) for part, (low, high) in bounds.items()}
 
@@ -299,6 +297,12 @@ def _fit_cases() -> Iterator[Case]:
     for made, priors in drawn:
         held = partial(fitted, model=made, noise=2.0, priors=priors)
         yield Case("fit, drawn", f"{made.__name__}, noise 2", held)
+    for published, of in inference_models.PUBLISHED.items():
+        priors = {name: (value, 0.5) for name, value in published()[0].parameter_values().items()}
+        held = partial(
+            fitted, model=published, noise=of.noises, priors=priors, cells=of.cells, n=of.n
+        )
+        yield Case("fit, drawn", f"{published.__name__}, published", held)
 
 
 def _until_cases() -> Iterator[Case]:

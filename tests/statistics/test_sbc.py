@@ -13,7 +13,14 @@ import validate_sbc
 import tauslab as ts
 
 CASES = [str(one) for one in validate_sbc.cases()]
-PUBLISHED = CASES[-len(inference_models.PUBLISHED) :]
+PUBLISHED = {
+    str(one): one
+    for one in validate_sbc.cases()
+    if one.model.model in inference_models.PUBLISHED and one.method == "pmmh"
+}
+SMALL = [
+    str(one) for one in validate_sbc.cases() if one.model.model not in inference_models.PUBLISHED
+]
 
 
 def _require_uniform_ranks(name, data_sets):
@@ -29,7 +36,7 @@ def test_ranks_of_a_few_data_sets_are_uniform():
 # The last place of each of many short chains is a draw, whether or not they are long enough alone.
 @pytest.mark.validate
 @pytest.mark.filterwarnings("ignore:the chains ended with an effective size")
-@pytest.mark.parametrize("name", CASES[: -len(PUBLISHED)])
+@pytest.mark.parametrize("name", SMALL)
 def test_ranks_are_uniform(name):
     _require_uniform_ranks(name, 100)
 
@@ -38,14 +45,17 @@ def test_ranks_are_uniform(name):
 @pytest.mark.filterwarnings("ignore:the chains ended with an effective size")
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_published_values_are_recovered(name):
-    """One data set of a fixed seed; each interval of a right program misses in one of ten."""
+    """One data set of a fixed seed; each interval of a right program misses in one of ten.
+
+    Of two or four independent ones more than half miss in one of 100 or 270 data sets.
+    """
     rows = validate_sbc.recovered(name, "cpu")
-    assert [row for row in rows if row[-1] != "yes"] == []
+    assert sum(row[-1] != "yes" for row in rows) <= len(rows) // 2, rows
 
 
 def test_data_tell_published_values_from_others():
     """Likelihoods of a data set of a fixed seed at rates three times too large or too small."""
-    case = next(one for one in validate_sbc.cases() if str(one) == PUBLISHED[3])
+    case = next(one for one in PUBLISHED.values() if str(one.model) == "proofreading")
     net, data = validate_sbc.data_set(case, case.medians(), 1, "cpu")
     rates = {name: np.full(9, value) for name, value in case.medians().items()}
     for place, values in enumerate(rates.values()):

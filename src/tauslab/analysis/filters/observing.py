@@ -140,6 +140,11 @@ class _Kind:
     defaults: Mapping[str, float | None]
     allowed: Mapping[str, tuple[float, float]]
     counts: bool = False  # whether it gives counts alone
+    positive: bool = False  # whether it gives numbers above 0 alone
+
+    def gives(self, y: float) -> bool:
+        """Return whether the density of `y` is above 0 in some state."""
+        return _is_count(y) if self.counts else y > 0 or not self.positive
 
 
 _ABOVE_0 = (math.ulp(0.0), math.inf)
@@ -147,7 +152,7 @@ _ABOVE_0 = (math.ulp(0.0), math.inf)
 _AT_MOST_1E9 = (math.ulp(0.0), 1e9)
 KINDS: Mapping[str, _Kind] = {
     "normal": _Kind(_normal, {"sd": None}, {"sd": _ABOVE_0}),
-    "lognormal": _Kind(_lognormal, {"sigma": None}, {"sigma": _ABOVE_0}),
+    "lognormal": _Kind(_lognormal, {"sigma": None}, {"sigma": _ABOVE_0}, positive=True),
     "poisson": _Kind(
         _poisson,
         {"scale": 1.0, "background": 0.0},
@@ -264,7 +269,7 @@ class ObservationModel:
     def log_most(self, y: float, constants: Constants) -> float:
         """Logarithm of a bound of the density of `y` over all states there may be."""
         kind, numbers = KINDS[self.kind], self.numbers(constants)
-        if (kind.counts and not _is_count(y)) or (self.kind == "lognormal" and y <= 0):
+        if not kind.gives(y):
             return 0.0  # a density of 0
         if self.kind == "binomial":
             return _most_of_binomial(y, float(numbers[0][0]))
@@ -287,21 +292,20 @@ def _number_or_name(text: str) -> float | str:
 
 
 def _require_possible(model: ObservationModel, column: FloatArray) -> None:
-    """Refuse what is infinite, or no count where the noise gives counts alone."""
+    """Refuse what is infinite, and what the noise never gives."""
     infinite = np.flatnonzero(np.isinf(column))
     if len(infinite):
         raise ConfigError(
             f"data: {model.column} is {column[infinite[0]]} in row {infinite[0]}: give numbers, "
             "NaN where one is missing"
         )
-    if not KINDS[model.kind].counts:
-        return
-    wrong = [row for row, y in enumerate(column.tolist()) if not (math.isnan(y) or _is_count(y))]
+    kind = KINDS[model.kind]
+    wrong = [row for row, y in enumerate(column.tolist()) if not (math.isnan(y) or kind.gives(y))]
     if wrong:
+        numbers = "whole counts of 0 or more" if kind.counts else "numbers above 0"
         raise ConfigError(
             f"data: {model.column} is {column[wrong[0]]:g} in row {wrong[0]}, and {model.kind} "
-            "gives whole counts of 0 or more: give these, NaN where one is missing, or another "
-            "noise"
+            f"gives {numbers}: give these, NaN where one is missing, or another noise"
         )
 
 

@@ -84,7 +84,8 @@ def particle_filter(
 
     Returns
     -------
-    A `FilterResult`. If no particle is compatible with a row, its `log_likelihood` is -inf.
+    A `FilterResult`. If no particle is compatible with a row, its `log_likelihood` is -inf, and a
+    warning names the row.
 
     Raises
     ------
@@ -271,12 +272,19 @@ def _filters(
     warn_of_ended(ended, overflow=count == 1)
     result = joined(collected)
     if count == 1:
-        _warn_of_few(result, n)
+        _warn_of_few(result, n, all_go_on=not ended)
     return result
 
 
-def _warn_of_few(found: FilterResults, n: int) -> None:
-    """Say where a likelihood, and a mean, rest on one or two particles."""
+def _warn_of_few(found: FilterResults, n: int, *, all_go_on: bool) -> None:
+    """Say where a likelihood is 0, or rests with a mean on one or two particles."""
+    impossible = np.flatnonzero(found.terms[0] == -np.inf)
+    if len(impossible) and all_go_on:
+        warn(
+            f"at t = {found.time[impossible[0]]:g} the data have likelihood 0 with all {n} "
+            "particles: the log-likelihood is -inf; give more particles, or a model or noise that "
+            "reaches the data"
+        )
     sizes = np.where(found.terms[0] > -np.inf, found.effective_size[0], np.inf)
     row = int(sizes.argmin())
     if n >= _MANY and sizes[row] < _FEW:

@@ -21,7 +21,7 @@ NOISES = {
     "normal(sd=2.5)": 14.5, "lognormal(sigma=0.4)": 9.0, "poisson(scale=0.7, background=0.5)": 8.0,
     "poisson(scale=1.5)": 0.0, "negative_binomial(size=3.5, scale=0.8)": 11.0,
     "negative_binomial(size=2, scale=0.8)": 0.0, "binomial(p=0.35)": 4.0, "binomial(p=1)": 9.0,
-    "lognormal(sigma=2)": -1.0, "student_t(degrees=3.5, scale=2)": 7.0,
+    "lognormal(sigma=2)": 0.25, "student_t(degrees=3.5, scale=2)": 7.0,
 }  # fmt: skip
 
 
