@@ -25,6 +25,13 @@ from tauslab.store.results.lattice.result import (
     warn_of_hooks,
 )
 
+_SAMPLES = "count_every=, the number of steps between two samples"
+# What lattices have in place of keywords of networks.
+_OF_NETWORKS = {
+    "points": _SAMPLES, "times": _SAMPLES,
+    "record": "frame_every= for frames; counts are always recorded",
+}  # fmt: skip
+
 
 @takes(LatticeKeywords)
 def run_on_lattice(model: Lattice, **options: Any) -> LatticeResult:
@@ -64,7 +71,9 @@ def run_on_lattice(model: Lattice, **options: Any) -> LatticeResult:
 
 def run_lattice_of(model: Lattice, options: dict[str, Any], path: Path | None) -> LatticeResult:
     """`run_on_lattice` of a model that was read from a file, if it was: a result has settings."""
-    given = chosen(LatticeKeywords, options, "run for a lattice", model.parameters)
+    given = chosen(
+        LatticeKeywords, options, "run for a lattice", model.parameters, elsewhere=_OF_NETWORKS
+    )
     comm = ranks_of(given.comm, "ts.run", **options)
     same = {one.name: getattr(given, one.name) for one in fields(LatticeChoices)}
     stored = agree(comm, lambda: {} if path is None else _stored(path, options))

@@ -103,6 +103,12 @@ def test_values_by_name(net: ts.Network, given: dict[str, object], said: str) ->
     assert str(caught.value) == said
 
 
+def test_samples_of_a_lattice_are_counted_in_steps() -> None:
+    cube = ts.Lattice("cube", shape=(4, 4, 4), spacing=1e-8)
+    with pytest.raises(ts.UnknownKeyword, match=r"points= is no option .*: use count_every=, the"):
+        ts.run(cube, t_end=1, points=11)
+
+
 def test_names_of_parameters_are_no_values(net: ts.Network) -> None:
     said = re.escape("parameters=: give {NAME: value}, not ['k']")
     with pytest.raises(ts.ConfigError, match=said):
