@@ -118,6 +118,6 @@ def checked_options(
     outputs = [given.outputs] if isinstance(given.outputs, str) else given.outputs
     recorded = chosen_outputs(network, outputs)
     with_outputs(network, recorded)  # refuses names, on all ranks alike
-    names = chosen_names(network, names_of(given.parameters))
+    names = chosen_names(network, names_of("parameters", given.parameters))
     warn_of_jumps(network, names)
     return network, options, names, recorded

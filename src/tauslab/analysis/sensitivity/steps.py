@@ -183,6 +183,8 @@ def chosen_outputs(network: Network, outputs: Sequence[str] | None) -> tuple[str
     result = outputs
     if result is None:
         result = [name for name, species in network.species.items() if not species.fixed]
+    if not (isinstance(result, list | tuple) and all(isinstance(one, str) for one in result)):
+        raise ConfigError(f"{opt('outputs')}: give names or expressions, not {result!r:.60}")
     if not result or len(set(result)) < len(result):
         raise ConfigError(f"{opt('outputs')}: one name or expression or more, each once")
     return tuple(result)

@@ -47,6 +47,7 @@ from tauslab.model.network.network import Network
 from tauslab.options.keywords import NetworkKeywords
 from tauslab.options.methods import ODE, SSA, Auto, Method, method_of
 from tauslab.options.places import device_settings
+from tauslab.options.python_values import by_name, numbers
 from tauslab.options.record import PREFIX, SummarySpec
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.priors import Prior
@@ -228,7 +229,7 @@ def _settings(given: AbcKeywords, size: int, seed: int) -> Settings:
         raise ConfigError(f"{assigned('epsilon')}... must be one number or more, 0 or above")
     scale = None
     if not isinstance(given.scale, str):
-        scale = np.asarray(given.scale, np.float64)
+        scale = doubles(numbers("scale", given.scale))
         if scale.shape not in ((), (size,)) or not (np.isfinite(scale) & (scale > 0)).all():
             raise ConfigError(
                 f"{assigned('scale')}... must be one number, or one per summary ({size}), finite "
@@ -271,7 +272,7 @@ def _from_time_course(network: Network, given: AbcKeywords) -> _Compared:
     if callable(given.observe):
         raise ConfigError("observe= must name a noise for each column: a function has no draws")
     columns = [str(name) for name in given.data if name != "time"]
-    noises = {} if given.observe is None else dict(given.observe)
+    noises = by_name("observe", given.observe)
     rows = Observations(given.data, noises or (lambda *_: np.zeros(1)))
     columns = [one.column for one in rows.models] or columns
     if not columns:

@@ -40,7 +40,7 @@ from tauslab.api.inference.given import (
 from tauslab.api.inference.likelihood import CellsLikelihood
 from tauslab.api.model_reading import model_of, network_of
 from tauslab.api.typed import chosen, takes
-from tauslab.base.arrays import FloatArray
+from tauslab.base.arrays import FloatArray, doubles
 from tauslab.base.errors import ConfigError, ModelError, one_of
 from tauslab.base.host import require_memory
 from tauslab.base.option_names import assigned, warn
@@ -50,7 +50,7 @@ from tauslab.decomposition.ranks.progress import Progress
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import MOST_TRAJECTORIES
-from tauslab.options.python_values import numbers
+from tauslab.options.python_values import by_name, numbers
 from tauslab.options.values.checks import within
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.priors import Prior
@@ -105,7 +105,8 @@ def particle_filter(
     """
     network = model_of(model, "ts.particle_filter")
     given = chosen(FilterKeywords, {"data": data, **options}, "particle_filter")
-    rows = {name: numbers(name, value) for name, value in (given.parameters or {}).items()}
+    check_values(given)
+    rows = {k: numbers(k, v) for k, v in by_name("parameters", given.parameters).items()}
     for name, row in rows.items():
         if np.ndim(row) and np.shape(row) != (given.n,):
             raise ConfigError(
@@ -163,7 +164,8 @@ def particle_filters(
     """
     network = model_of(model, "ts.particle_filters")
     given = chosen(FiltersKeywords, {"data": data, **options}, "particle_filters")
-    rows = {name: numbers(name, value) for name, value in (given.parameters or {}).items()}
+    check_values(given)
+    rows = {k: numbers(k, v) for k, v in by_name("parameters", given.parameters).items()}
     for name, row in rows.items():
         if np.ndim(row) > 1 or not np.size(row):
             raise ConfigError(
@@ -189,7 +191,6 @@ def _filters(
     network: Network | Lattice, given: FilterKeywords, rows: Mapping[str, Any], count: int
 ) -> FilterResults:
     """`count` filters; `rows` hold one value for all particles, or one each."""
-    check_values(given)
     cells = given.observations()
     ranks = ranks_of(
         given.comm, "a particle filter",
@@ -424,7 +425,7 @@ def pmmh(
     given = chosen(ChainKeywords, {"data": data, "priors": priors, **options}, "pmmh")
     check_values(given)
     steps, warm_up, n, count = given.steps, given.warm_up, given.n, given.chains
-    start = {k: np.asarray(v, np.float64) for k, v in (given.start or {}).items()}
+    start = {k: doubles(numbers(f"start {k}", v)) for k, v in by_name("start", given.start).items()}
     proposal = _proposal_of(given.proposal, len(parsed))
     places = 2 * (steps + warm_up) * (8 * len(parsed) + 9)  # with likelihoods, and the result
     cells = given.observations()
@@ -506,7 +507,7 @@ def _proposal_of(given: npt.ArrayLike | None, size: int) -> FloatArray | None:
     """Standard deviations of first steps."""
     if given is None:
         return None
-    result = np.asarray(given, np.float64)
+    result = doubles(numbers("proposal", given))
     if result.shape != (size,):
         raise ConfigError(f"proposal= must have one number per prior ({size})")
     if not (np.isfinite(result) & (result > 0)).all():

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tauslab.base.door import behind_door
 from tauslab.base.errors import ModelError
+from tauslab.base.files.opening import at_home
 from tauslab.base.host import require_memory
 from tauslab.base.html import Listing
 from tauslab.base.unknown import Hinting, checks_keywords
@@ -257,7 +258,7 @@ class Lattice(Hinting, LatticeData):
             ]
             return
         ends = [name for name in (within, source, target) if name is not None]
-        as_names((*ends, *(() if between is None else between)))
+        as_names((*ends, *(() if between is None else as_names(between))))
         given = sum((within is not None, between is not None, (source or target) is not None))
         if given > 1:
             raise ModelError("diffusion: give one of within=, between= and source= with target=")
@@ -633,7 +634,7 @@ class Lattice(Hinting, LatticeData):
         OutputError
             The picture cannot be written.
         """
-        place = None if path is None else Path(path)
+        place = None if path is None else at_home(path)
         figure: Figure = behind_door("Lattice.plot")(self, place, axis, at, ax)
         return figure
 

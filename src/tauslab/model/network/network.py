@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tauslab.base.arrays import is_number
 from tauslab.base.door import behind_door
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.html import Listing
@@ -233,6 +234,7 @@ class Network(Hinting, NetworkData):
         ModelError
             The species does not exist or already has a rate rule.
         """
+        require_text(name, "the species of a rate rule")
         if name not in self.species:
             raise ModelError(f"rate of {name}: {name!r} is not a species of {self.name}")
         if name in self.rates:
@@ -505,7 +507,7 @@ class Network(Hinting, NetworkData):
         kept = [one for one in parts if one.name != name]
         if len(kept) == len(parts):
             names = [one.name for one in parts]
-            raise ModelError(f"{name!r} is not a {kind} of {self.name}{meant(name, names)}")
+            raise ModelError(f"{name!r:.60} is not a {kind} of {self.name}{meant(name, names)}")
         parts[:] = kept
         self.features[:] = [one for one in self.features if one.element != f"{kind} {name}"]
 
@@ -588,7 +590,7 @@ class Network(Hinting, NetworkData):
         """Write the model as TOML (``.toml``), for ``tauslab run`` and `tauslab.read`."""
         from tauslab.model.network.canonical import write_network
 
-        return write_network(self, Path(path))
+        return write_network(self, path)
 
     def to_sbml(self, path: str | Path | None = None) -> str:
         """SBML Level 3 Version 2 of the model, which `tauslab.read` reads as the same network.
@@ -799,14 +801,15 @@ class Network(Hinting, NetworkData):
         ModelError
             A parameter's expression uses a species, or is circular.
         """
+        require_mapping(overrides or {}, "values of parameters", '{"k": 2.0}')
         for name, value in (overrides or {}).items():
             if name not in self.parameters:
                 raise ConfigError(
                     f"{name!r} is not a parameter of {self.name}; "
                     f"parameters: {some(self.parameters)}"
                 )
-            if not math.isfinite(value):
-                raise ConfigError(f"parameter {name} cannot be {value}: it must be finite")
+            if not (is_number(value) and math.isfinite(value)):
+                raise ConfigError(f"parameter {name} cannot be {value}: it must be a finite number")
         trees = {**self.parameters, **{k: Number(float(v)) for k, v in (overrides or {}).items()}}
         values: dict[str, float] = {}
         for name in dependency_order(trees, "parameter"):
@@ -842,12 +845,16 @@ class Network(Hinting, NetworkData):
         ModelError
             An amount is negative or not finite.
         """
+        for given, example in ((parameters, '{"k": 2.0}'), (overrides, '{"X": 10}')):
+            require_mapping({} if given is None else given, "values by name", example)
         values = dict(parameters) if parameters is not None else self.parameter_values()
-        for name in overrides or {}:
+        for name, value in (overrides or {}).items():
             if name not in self.species:
                 raise ConfigError(
                     f"{name!r} is not a species of {self.name}; species: {some(self.species)}"
                 )
+            if not is_number(value):
+                raise ConfigError(f"species {name} cannot be {value!r:.60}: it must be a number")
         drawn = self.drawn_amounts()
         trees = {name: species.initial for name, species in self.species.items()}
         trees |= {name: Number(float(value)) for name, value in (overrides or {}).items()}
@@ -867,3 +874,11 @@ class Network(Hinting, NetworkData):
                     f"it must be 0 or more{hint}"
                 )
         return {name: amounts.get(name, 0.0) for name in self.species}
+
+
+def require_network(network: object, function: str) -> None:
+    """Refuse what is no network, such as the path of a model, as an argument of a function."""
+    if not isinstance(network, Network):
+        raise ConfigError(
+            f"{function} takes a network, not {network!r:.80}; ts.read reads one from a file"
+        )

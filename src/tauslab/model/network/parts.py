@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 from tauslab.base.errors import ModelError
 from tauslab.model.expressions.expression import Expression, draws_in
 from tauslab.model.expressions.infix import as_expression
+from tauslab.model.names import require_mapping
 from tauslab.model.network.counts import meant
 from tauslab.model.network.equations import LARGEST_COUNT, checked_count
 
@@ -386,6 +387,7 @@ class NetworkData:
 
     def with_parameters(self, values: Mapping[str, Expression]) -> Self:
         """A network with other values of some parameters."""
+        require_mapping(values, "values of parameters", '{"k": 2.0}')
         result = object.__new__(type(self))
         vars(result).update(vars(self))
         result.parameters = {**self.parameters, **values}

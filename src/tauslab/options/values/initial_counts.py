@@ -38,6 +38,8 @@ def initial_distributions(
         another initial amount is computed from that species.
     """
     result = {}
+    if not isinstance(given or {}, Mapping):
+        raise ConfigError(f"initial= maps species to distributions, and is {given!r:.60}")
     for name, one in (given or {}).items():
         if name not in network.species:
             known = some(dict.fromkeys(network.species))
