@@ -87,7 +87,7 @@ NOISE = {"X": "normal(sd=1)"}
     ("call", "said"),
     [
         (lambda net: ts.in_molecules("a.xml"), "in_molecules takes a network, not 'a.xml'; ts.re"),
-        (lambda net: ts.in_molecules(net, "2"), "per_unit='2' is not allowed: a number above 0"),
+        (lambda net: ts.in_molecules(net, "2"), r"in_molecules\(model, 2\) is not allowed: a n"),
         (lambda net: ts.with_net_laws("a.xml"), "with_net_laws takes a network, not 'a.xml'"),
         (lambda net: net.remove_reaction(0), "0 is not a reaction of decay"),
         (lambda net: net.remove_event(0), "0 is not a event of decay"),

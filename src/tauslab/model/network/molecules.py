@@ -9,7 +9,7 @@ from typing import Any
 
 from tauslab.base.arrays import is_number
 from tauslab.base.errors import ConfigError, ModelError
-from tauslab.base.option_names import opt, said
+from tauslab.base.option_names import opt
 from tauslab.model.expressions.expression import (
     Expression,
     Number,
@@ -62,8 +62,7 @@ def in_molecules(network: Network, per_unit: float | None = None) -> Network:
     require_network(network, "in_molecules")
     if per_unit is not None:
         if not (is_number(per_unit) and 0 < per_unit < math.inf):
-            option = said("--amounts ", "per_unit=")
-            raise ConfigError(f"{option}{per_unit!r:.60} is not allowed: a number above 0")
+            raise ConfigError(f"{opt('amounts', per_unit)} is not allowed: a number above 0")
         return _scaled(network, float(per_unit), chosen=True)
     troubled = [feature for feature in network.features if feature.kind in _KINDS]
     per_unit = network.molecules_per_unit
@@ -76,7 +75,7 @@ def in_molecules(network: Network, per_unit: float | None = None) -> Network:
             why = "a result does not keep the size of their unit: give the SBML file"
         raise ModelError(
             f"{where}: {troubled[0].element}: amounts cannot be converted to molecules, since "
-            f"{why}; {said('--amounts counts', 'per_unit=1')} reads them as counts"
+            f"{why}; {opt('amounts', 'counts')} reads them as counts"
         )
     return _scaled(network, per_unit, chosen=False)
 
