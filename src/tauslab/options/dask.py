@@ -150,8 +150,8 @@ def _range(workers: int | str | None) -> tuple[int, int] | None:
         fewest, most = -1, -1
     if not 1 <= fewest <= most <= _MOST_WORKERS:
         raise ConfigError(
-            f"{opt('workers', workers)} is not allowed: a number such as 4, or fewest and most "
-            "such as 1:16"
+            f"{opt('workers', workers)} is not allowed: a number such as 4, or minimum and "
+            "maximum such as 1:16"
         )
     return fewest, most
 

@@ -104,7 +104,13 @@ class Draws(ParameterResult):
     def quantile(self, name: str, q: Sequence[float] | FloatArray) -> FloatArray: ...
 
     def quantile(self, name: str, q: float | Sequence[float] | FloatArray) -> float | FloatArray:
-        """Quantile, or an array of several; of weighted draws, in the last stage."""
+        """Quantile, or an array of several; of weighted draws, with `weights[-1]`.
+
+        Raises
+        ------
+        ConfigError
+            The name is not a parameter, or `q` is not from 0 to 1.
+        """
         try:
             each = doubles(q)
         except ValueError:
@@ -115,12 +121,24 @@ class Draws(ParameterResult):
         return result.reshape(each.shape) if each.ndim else float(result[0])
 
     def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
-        """Credible interval with equal tails."""
+        """Credible interval with equal tails.
+
+        Raises
+        ------
+        ConfigError
+            The name is not a parameter, or `level` is not between 0 and 1.
+        """
         tail = 0.5 * (1 - checked_level(level))
         return self.quantile(name, tail), self.quantile(name, 1 - tail)
 
     def draws(self, n: int | None = None) -> dict[str, FloatArray]:
-        """Draws ``[n]`` by parameter, by default all, for ``set=`` of `tauslab.run`."""
+        """Draws ``[n]`` by parameter, by default all, for ``set=`` of `tauslab.run`.
+
+        Raises
+        ------
+        ConfigError
+            There are fewer draws than `n`.
+        """
         # Of all chains, one after the other, evenly spaced; copies of weighted draws.
         rows = self._equal_draws()
         size = len(rows)

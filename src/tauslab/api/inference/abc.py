@@ -194,8 +194,8 @@ def _warn_of_ended(ended: Mapping[int, int]) -> None:
             f"{n} with status {STATUS_NAMES[one]}" for one, n in sorted(ended.items())
         )
         warn(
-            f"simulations ended before a time of the data: {numbers}; such candidates are rejected "
-            "where a number is missing, so the posterior is of values at which simulations go on"
+            f"simulations ended before a time of the data: {numbers}; candidates "
+            "with a missing number are rejected, so the posterior excludes their parameters"
         )
 
 
@@ -261,7 +261,7 @@ def _compared(network: Network, given: AbcKeywords) -> _Compared:
     else:
         result = _of_summaries(given, names)
     if np.isnan(result.observed).all() or np.isinf(result.observed).any():
-        raise ConfigError("data: there must be one number or more that is seen, and none infinite")
+        raise ConfigError("data: at least one number is needed, and none may be infinite")
     return result
 
 
@@ -309,7 +309,7 @@ def _of_summaries(given: AbcKeywords, names: list[str] | None) -> _Compared:
     times = {name: value for name, value in times.items() if value is not None}
     if not times:
         raise ConfigError(
-            f"{assigned('t_end')}... is missing: until when is simulated, where data= has no time"
+            f"{assigned('t_end')}... is missing: the end of simulations, as data= has no times"
         )
     if names is not None:
         if given.summary is not None:

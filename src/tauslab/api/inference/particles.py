@@ -177,9 +177,9 @@ def particle_filters(
         lengths.add(given.filters)
     if len(lengths) != 1:
         raise ConfigError(
-            "parameters= gives no array, and filters= is missing: how many filters?"
+            "parameters= has no array: give filters=, the number of filters"
             if not lengths
-            else "parameters= and filters= must say one number of filters, not "
+            else "parameters= and filters= must give the same number of filters, not "
             + " and ".join(map(str, sorted(lengths)))
         )
     count = lengths.pop()
@@ -204,7 +204,7 @@ def _filters(
         raise ConfigError(f"{count} filters of {n} particles are more than {MOST_TRAJECTORIES}")
     within("number", given.number, 0, most)
     if len(cells) > 1 and (given.checkpoint is not None or given.number):
-        raise ConfigError("checkpoint= and number= are of the time course of one cell")
+        raise ConfigError("checkpoint= and number= need the time course of a single cell")
     digest = b"" if given.checkpoint is None else digest_of(
         text_of(network), cells.digest(), rows, given.seed, n, count, given.number,
         initial_for_digest(given.initial), repr(given.method), given.resample, given.threshold,

@@ -202,6 +202,11 @@ class Network(Hinting, NetworkData):
 
         With a distribution, such as ``"lognormal(0, 0.3)"``, it becomes a fixed species whose
         value is drawn for each trajectory (not for ``ode`` and ``cle``).
+
+        Raises
+        ------
+        ModelError
+            The name is malformed or defined twice, or the expression cannot be read.
         """
         tree = as_expression(value, f"parameter {name}")
         if draws_in(tree):
@@ -217,6 +222,11 @@ class Network(Hinting, NetworkData):
         """Add a quantity defined at all times by an expression of species, parameters and rules.
 
         `recorded` makes it an observable of results.
+
+        Raises
+        ------
+        ModelError
+            The name is malformed or defined twice, or the expression cannot be read.
         """
         self._claim(name)
         self.rules[name] = Rule(name, as_expression(expression, f"rule {name}"), recorded)
@@ -312,7 +322,9 @@ class Network(Hinting, NetworkData):
         }
         if time is not None:
             if (delay, priority, persistent, initial, early) != (None, None, True, True, True):
-                raise ModelError(f"{where}: delay, priority and so on go with a trigger")
+                raise ModelError(
+                    f"{where}: delay, priority, persistent, initial and early need a trigger"
+                )
             self.events.append(TimedEvent(name, as_expression(time, f"{where}: time"), trees))
             self.add_feature(Feature("timed event", where, "it changes the state"))
         else:
@@ -408,7 +420,7 @@ class Network(Hinting, NetworkData):
             raise ModelError(f"reaction {name!r} is defined twice")
         _require_flag(f"{where}: consuming", consuming)
         if delay is None and not consuming:
-            raise ModelError(f"{where}: consuming=False goes with a delay")
+            raise ModelError(f"{where}: consuming=False needs delay=")
         reactants, products = parse_equation(equation, where)
         if rate is not None:
             constant = as_expression(rate, f"{where}: rate")  # type: ignore[arg-type]
@@ -523,7 +535,7 @@ class Network(Hinting, NetworkData):
         if (rate is None) == (law is None):
             raise ModelError(f"reaction {name}: give either rate= or law=, not both or neither")
         if rate is not None and limit is not None:
-            raise ModelError(f"reaction {name}: limit goes with law; rate has its own")
+            raise ModelError(f"reaction {name}: limit= needs law=")
         if isinstance(rate, builtins.float) and math.isnan(rate):
             raise ModelError(f"reaction {name}: rate=nan is not allowed: a number of 0 or more")
 
@@ -587,7 +599,15 @@ class Network(Hinting, NetworkData):
         return Listing("\n".join(lines))
 
     def write(self, path: str | Path) -> Path:
-        """Write the model as TOML (``.toml``), for ``tauslab run`` and `tauslab.read`."""
+        """Write the model as TOML (``.toml``), for ``tauslab run`` and `tauslab.read`.
+
+        Raises
+        ------
+        ConfigError
+            The file is not named ``.toml``.
+        OutputError
+            The file cannot be written.
+        """
         from tauslab.model.network.canonical import write_network
 
         return write_network(self, path)

@@ -385,12 +385,19 @@ class NetworkData:
             if name in assigned and one.fixed and one.compartment is None
         ]
 
-    def with_parameters(self, values: Mapping[str, Expression]) -> Self:
-        """A network with other values of some parameters."""
+    def with_parameters(self, values: Mapping[str, float | Expression]) -> Self:
+        """A network with other values of some parameters.
+
+        Raises
+        ------
+        ModelError
+            A name is not a parameter, or a value is not a number.
+        """
         require_mapping(values, "values of parameters", '{"k": 2.0}')
         result = object.__new__(type(self))
         vars(result).update(vars(self))
-        result.parameters = {**self.parameters, **values}
+        merged: dict[str, Any] = {**self.parameters, **values}
+        result.parameters = merged
         return result
 
     def __copy__(self) -> Self:

@@ -77,7 +77,13 @@ class FitResult(ParameterResult):
         return self[name] * self._error_of_log(name)
 
     def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval of a parameter; its bounds are above 0."""
+        """Confidence interval of a parameter; its bounds are above 0.
+
+        Raises
+        ------
+        ConfigError
+            The name is not a parameter, or `level` is not between 0 and 1.
+        """
         middle = 0.5 + checked_level(level) / 2
         factor = float(normal_quantile(np.array([middle]))[0]) * self._error_of_log(name)
         return self[name] * math.exp(-factor), self[name] * math.exp(factor)

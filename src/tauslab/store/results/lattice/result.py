@@ -253,7 +253,12 @@ class LatticeResult(RecordedLattice):
     def to_pandas(self, names: Sequence[str] = ()) -> pd.DataFrame:
         """Counts as a `pandas.DataFrame`: a row per sample, replica 0 first.
 
-        `names` leaves out other species. Raises a `ConfigError` without pandas.
+        `names` selects species.
+
+        Raises
+        ------
+        ConfigError
+            A name is not a species, or pandas is not installed.
         """
         return to_pandas(lattice_table(self, names, every_replica=True))
 
