@@ -151,7 +151,7 @@ class Options(CommonChoices, EnsembleChoices):
         if self.species is not None and not self.species:
             raise ConfigError(f"{opt('species')} needs at least one name")
         if self.output is None and self.resume:
-            raise ConfigError(f"{opt('resume')} needs {opt('output')}, the unfinished file")
+            raise ConfigError(f"{opt('resume')} needs the output file of the unfinished run")
         if self.output is not None:
             require_h5py(self.output)
         check_writer("writer", self.writer)

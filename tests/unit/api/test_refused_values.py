@@ -144,7 +144,7 @@ def test_what_draws_are_asked_for() -> None:
     for call, said in [
         (lambda: chain.quantile("k", "half"), "q='half' is not allowed: numbers from 0 to 1"),
         (lambda: chain.interval("k", "0.9"), "level='0.9' is not allowed: a number between 0"),
-        (lambda: chain.draws(1.5), "n=1.5 is not allowed: 1 to 6, the number of draws"),
+        (lambda: chain.draws(1.5), "n=1.5 is not allowed: from 1 to 6, the number of draws"),
         (lambda: chain.to_arviz({"X": [1]}), "data= must be a table with a column time"),
         (lambda: chain.plot(3), "a name or a list of names is expected, not 3"),
     ]:

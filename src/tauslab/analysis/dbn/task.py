@@ -87,7 +87,7 @@ def prepare_dbn(network: Network, options: DbnOptions) -> DbnTask:
         )
     sides = right_sides(network)
     if not sides:
-        raise ConfigError(f"{network.name} has no variables: nothing changes")
+        raise ConfigError(f"{network.name} has nothing that changes, so no variables")
     parameters = tuple(name for name in options.unknown if name not in sides)
     _check_names(network, options, [*sides, *parameters])
     structure = Structure(tuple(sides), parameters, parents(sides, parameters))

@@ -143,7 +143,7 @@ class Draws(ParameterResult):
         rows = self._equal_draws()
         size = len(rows)
         if n is not None and not (isinstance(n, int | np.integer) and 1 <= n <= size):
-            raise ConfigError(f"n={n!r:.60} is not allowed: 1 to {size}, the number of draws")
+            raise ConfigError(f"n={n!r:.60} is not allowed: from 1 to {size}, the number of draws")
         chosen = rows[(np.arange(n or size) * size) // (n or size)]
         return dict(zip(self.parameters, chosen.T.copy(), strict=True))
 

@@ -235,7 +235,7 @@ def test_vectors_are_checked(tmp_path: Path) -> None:
         problem.objective([1.0])
     with pytest.raises(ConfigError, match="sigma"):
         problem.scaled({"sigma": 1.0})
-    with pytest.raises(ConfigError, match="no place"):
+    with pytest.raises(ConfigError, match="not possible"):
         problem.scaled({"k": 0.0})
     with pytest.raises(ConfigError, match="equations"):
         ts.petab.load(tmp_path / "problem.yaml", method=ts.SSA())
