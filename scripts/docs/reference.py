@@ -207,7 +207,7 @@ def _split(made: type) -> tuple[list[tuple[str, Any]], dict[str, list[str]]]:
 
 def _value(name: str, value: Any, shown: Callable[[str, str], str]) -> str:
     """A line for a property or a field."""
-    reported = shown(_doc(value), name).replace("\n\n", "\n").replace("\n", "\n  ")
+    reported = " ".join(shown(_doc(value), name).split())
     reported = reported.replace("Return whether", "Whether")
     return f"- **`{name}`**{f': {reported}' if reported else ''}"
 

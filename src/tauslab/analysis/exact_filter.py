@@ -21,7 +21,7 @@ from tauslab.base.option_names import opt, warn
 from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.network.network import Network
 from tauslab.options.python_values import one_number_each
-from tauslab.options.values.definition import declared, option
+from tauslab.options.values.definition import check_values, declared, option
 
 _MOST_PASSES = 5
 _MARGIN = 3.0  # of the logarithm of a smaller tolerance
@@ -50,6 +50,7 @@ def exactly_filtered(network: Network, given: ExactFilterKeywords) -> FilterResu
     Rows multiply e, so that it may exceed the tolerance, which is of e in the end. Then all rows
     are filtered again, with a projection that loses less by this factor.
     """
+    check_values(given)
     values = one_number_each("parameters", given.parameters, "a distribution has no particles")
     cells = given.observations()
     parameters = {name: value for name, value in values.items() if name in network.parameters}

@@ -72,15 +72,13 @@ def open(  # noqa: A001 - tauslab.open, as h5py and gzip do
 
     Returns
     -------
-    A `Result` of a network, a `LatticeResult` of a lattice, a `DynamicNetwork` of ``tauslab dbn``;
-    or the result of the analysis that wrote the file: a `RareResult`, `FilterResult`,
-    `FilterResults`, `FitResult`, `Chain`, `AbcResult`, `SensitivityResult`, `PopulationResult`,
-    `HybridResult` or `CmeResult`.
+    A `Result` of a network, a `LatticeResult` of a lattice, a `HybridResult` of a hybrid, a
+    `DynamicNetwork` of ``tauslab dbn``, or the result of the analysis that wrote the file.
 
     Raises
     ------
     InputFileError
-        The file is missing, of another kind, or incomplete.
+        The file is missing, damaged or of another kind.
     """
     from tauslab.api.kinds.registry import kind_at
 

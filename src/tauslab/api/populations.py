@@ -95,8 +95,8 @@ def population(
         own = {name: float(row) for name, row in rows.items() if name in network.parameters}
         if begins_true(network, given.division, network.parameter_values(own)):
             warn(
-                f"cells begin with the trigger of {given.division} true, and it comes when it "
-                "turns true: it must be false first, or have initial=False"
+                f"the trigger of {given.division} is true in the initial cells, so they divide "
+                "only after it was false; initial=False lets them divide at once"
             )
     looks = sample_times(
         given.times, given.t_end, given.points, model_t_end=network.t_end, decimal=True

@@ -16,6 +16,7 @@ from tauslab.base.unknown import checks_keywords
 from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.model.network.network import Network
 from tauslab.options.keywords import NetworkKeywords, PrepareKeywords, Values
+from tauslab.options.values.checks import by_name
 from tauslab.runner.ensemble.run import opened
 from tauslab.store.results.result import Result
 
@@ -81,7 +82,7 @@ class Prepared:
         given = {"n": n, "seed": seed, "t_end": t_end}
         options = {**self.options, **{name: v for name, v in given.items() if v is not None}}
         if set is not None:
-            options["set"] = {**(options.get("set") or {}), **set}
+            options["set"] = {**(options.get("set") or {}), **by_name("set", set)}
         result: Result = run(self.model, **options)
         return result
 

@@ -61,6 +61,13 @@ class DeviceArray(Protocol):
         """A copy, on the same device."""
 
 
+def is_number(value: object) -> bool:
+    """Return whether a value is one real number, also as an array without axes."""
+    if isinstance(value, np.ndarray):
+        return value.ndim == 0 and value.dtype.kind in "biuf"
+    return isinstance(value, int | float | np.integer | np.floating)
+
+
 def doubles(values: Any) -> FloatArray:
     """A copy as f64, of what is numbers.
 

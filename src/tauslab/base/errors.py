@@ -41,7 +41,7 @@ class TauslabError(Exception):
     """Base of every error that tauslab raises on purpose.
 
     IPython and Jupyter show the frames of the user's code and the message; with ``%xmode Verbose``
-    they show all frames, and what the error was caused by.
+    they show all frames and the causes.
     """
 
     exit_code = 1

@@ -208,8 +208,8 @@ def _check(job: BatchJob, command: Sequence[str]) -> None:
         raise ConfigError(f"--array: the model comes first, as in `-- {command[0]} cell.toml ...`")
     if _option(command, "--append") is not None and (job.requeue or job.array):
         raise ConfigError(
-            "a job that goes back into the queue would append twice: give --append-to and the "
-            "number of trajectories in the end, in place of --append"
+            "a requeued job would append twice: give --append-to with the final number of "
+            "trajectories instead of --append"
         )
     for own in ("--task", "--first-replica" if lattice else "--first-point"):
         if job.array and own in {word.partition("=")[0] for word in command}:

@@ -109,7 +109,7 @@ def antimony_text(network: NetworkData) -> str:
             raise ModelError(f"{network.name}: antimony loses digits of {number}: give SBML")
         text = text.replace(short, number)
     if lost := _lost(network):
-        warn(f"{network.name}: Antimony has no word for these, which SBML has: {', '.join(lost)}")
+        warn(f"{network.name}: Antimony cannot store these, SBML can: {', '.join(lost)}")
     return text
 
 
@@ -190,7 +190,9 @@ def sbml_of_antimony(text: str, label: str) -> str:
             f"{label}: antimony has not read it in {computing} s: it takes the square of the terms "
             "of a formula, and more of rules that use each other; SBML is read faster"
         )
-    raise ModelError(f"{label}: antimony ended by code {done.code}, without a word: {done.error}")
+    raise ModelError(
+        f"{label}: antimony ended with code {done.code}, without a message: {done.error}"
+    )
 
 
 def _error(antimony: Any) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.drafts import write_whole
+from tauslab.base.files.opening import at_home
 
 
 def write_text(text: str, path: str | Path | None, suffixes: tuple[str, ...]) -> str:
@@ -19,7 +20,7 @@ def write_text(text: str, path: str | Path | None, suffixes: tuple[str, ...]) ->
         The file cannot be written.
     """
     if path is not None:
-        path = Path(path)
+        path = at_home(path)
         if path.suffix.lower() not in suffixes:
             raise ConfigError(f"{path}: this is written as {' or '.join(suffixes)}")
         write_whole(path, text)

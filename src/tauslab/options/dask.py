@@ -130,8 +130,9 @@ def _certificates(
     tls: Sequence[str | os.PathLike[str] | None] | None,
 ) -> tuple[Path, Path, Path] | None:
     """All three files, or none."""
-    given = [Path(path) for path in tls or () if path is not None]
-    if not given:
+    several = tls if isinstance(tls, tuple | list) else [tls]
+    given = [Path(path) for path in several if isinstance(path, str | os.PathLike)]
+    if all(path is None for path in several):
         return None
     if len(given) != 3:
         raise ConfigError(f"TLS needs three files: {tls_options()}")
@@ -149,8 +150,8 @@ def _range(workers: int | str | None) -> tuple[int, int] | None:
         fewest, most = -1, -1
     if not 1 <= fewest <= most <= _MOST_WORKERS:
         raise ConfigError(
-            f"{opt('workers', workers)} is not allowed: a number such as 4, or fewest and most "
-            "such as 1:16"
+            f"{opt('workers', workers)} is not allowed: a number such as 4, or minimum and "
+            "maximum such as 1:16"
         )
     return fewest, most
 
@@ -168,6 +169,8 @@ def sbatch_words(text: str) -> tuple[str, ...]:
     ConfigError
         A quotation that does not end, or words that are no options.
     """
+    if not isinstance(text, str):
+        raise ConfigError(f"{opt('sbatch')}: a text is expected, not {text!r:.60}")
     try:
         words = tuple(shlex.split(text))
     except ValueError as error:

@@ -70,7 +70,7 @@ class DbnChoices:
     )  # fmt: skip
     quiet: bool | None = quiet_option()
     block: int | None = option(
-        None, "trajectories per unit of work and of resuming",
+        None, "trajectories per unit of work and of resuming (automatic)",
         flag="--block", type=int, metavar="N",
         check=whole(1, MOST_TRAJECTORIES),
         doc="Trajectories per unit of work.",

@@ -151,7 +151,7 @@ class Options(CommonChoices, EnsembleChoices):
         if self.species is not None and not self.species:
             raise ConfigError(f"{opt('species')} needs at least one name")
         if self.output is None and self.resume:
-            raise ConfigError(f"{opt('resume')} needs the output file of the run to go on with")
+            raise ConfigError(f"{opt('resume')} needs the output file of the unfinished run")
         if self.output is not None:
             require_h5py(self.output)
         check_writer("writer", self.writer)
@@ -219,10 +219,7 @@ class Options(CommonChoices, EnsembleChoices):
                 f"{opt('common')} needs {opt('method', 'ssa')}, not {self.method.word}"
             )
         if self.method.selector not in (None, "linear") or self.method.presimulation:
-            raise ConfigError(
-                f"{opt('common')} finds the next reaction in its own way: leave out "
-                f"{opt('selector')}"
-            )
+            raise ConfigError(f"{opt('common')} has its own selector: leave out {opt('selector')}")
 
     @property
     def grows(self) -> bool:

@@ -146,7 +146,13 @@ class LatticeView:
         return None if types is None else types[self._engine.own]
 
     def number(self, species: str) -> int:
-        """Number of a species; `particles` holds it plus 1."""
+        """Number of a species; `particles` holds it plus 1.
+
+        Raises
+        ------
+        ConfigError
+            A name, number, mask or position is not allowed.
+        """
         number = self._lattice.numbers.get(species)
         if number is None:
             raise ConfigError(
@@ -166,7 +172,13 @@ class LatticeView:
     # ---------------------------------------------------------------- looking
 
     def count(self, species: str, site_type: str | None = None) -> int:
-        """Count the particles of a species on the whole lattice, including waiting ones."""
+        """Count the particles of a species on the whole lattice, including waiting ones.
+
+        Raises
+        ------
+        ConfigError
+            A name, number, mask or position is not allowed.
+        """
         by_type = self._samples().by_type[0, :, self.number(species)]
         return int(by_type.sum() if site_type is None else by_type[self._type(site_type)])
 
@@ -176,6 +188,11 @@ class LatticeView:
         Returns
         -------
         int64 ``[species]``, or by site type ``[site type, species]``.
+
+        Raises
+        ------
+        ConfigError
+            A name, number, mask or position is not allowed.
         """
         if by not in (None, "site_type"):
             raise ConfigError(f"counts(by={by!r}): by is 'site_type', or left out")
@@ -224,6 +241,11 @@ class LatticeView:
         """Add a particle at each of `positions` ``[n, 3]``, z, y, x; at a full site it waits.
 
         Positions refer to the whole lattice. A mapping of names to positions adds several species.
+
+        Raises
+        ------
+        ConfigError
+            A name, number, mask or position is not allowed.
         """
         given = {species: positions} if isinstance(species, str) else species
         kinds, shape = self._numbers(given) + 1, self._lattice.shape
@@ -236,6 +258,11 @@ class LatticeView:
         """Add particles of each species at random sites of a type, or of the whole lattice.
 
         All sites have equal probability; at a full site a particle waits.
+
+        Raises
+        ------
+        ConfigError
+            A name, number, mask or position is not allowed.
         """
         kinds = self._numbers(numbers) + 1
         counts = _counts("place", numbers)
@@ -280,6 +307,11 @@ class LatticeView:
         -------
         Number of removed particles of the whole lattice, by name if several are given. Waiting
         particles stay.
+
+        Raises
+        ------
+        ConfigError
+            A name, number, mask or position is not allowed.
         """
         if isinstance(species, Mapping):
             if where is not None:
@@ -306,13 +338,18 @@ class LatticeView:
         -------
         Number of changed particles of the whole lattice, by old name for a mapping. Waiting
         particles keep their species.
+
+        Raises
+        ------
+        ConfigError
+            A name, number, mask or position is not allowed.
         """
         if isinstance(old, str):
             if new is None:
-                raise ConfigError(f"relabel({old!r}): what it becomes is missing")
+                raise ConfigError(f"relabel({old!r}): the new species is missing")
             return self._become([old], [new], where)[old]
         if new is not None:
-            raise ConfigError(f"relabel: {new!r} beside a mapping, which has all new names")
+            raise ConfigError(f"relabel: leave out {new!r}, as a mapping has the new species")
         try:
             return self._become(old, old.values(), where)
         except ConfigError:

@@ -95,7 +95,7 @@ class CommonChoices:
     """Options that a job of an ensemble takes as they are; `tauslab.simulator` has them too."""
 
     max_steps: int = option(
-        MAX_STEPS, "maximum number of events per trajectory",
+        MAX_STEPS, "maximum number of events per trajectory (2^48 - 1)",
         flag="--max-steps", type=count, metavar="N",
         stored=Stored(always=True), check=whole(1, MAX_STEPS),
         doc="Maximum number of events and leaps of a trajectory; if it needs more, it ends with "
@@ -108,7 +108,7 @@ class CommonChoices:
         "all runs with the same seed, so that differences have less variance (docs/sweeps.md).",
     )  # fmt: skip
     block: int | None = option(
-        None, "trajectories per storage block", flag="--block", type=int, metavar="N",
+        None, "trajectories per storage block (automatic)", flag="--block", type=int, metavar="N",
         check=whole(1, 2**31 - 1),
         doc="Number of trajectories per storage block, the unit of writing and resuming.",
     )  # fmt: skip

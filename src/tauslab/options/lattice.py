@@ -105,8 +105,8 @@ class LatticeChoices:
         "stored in the result.",
     )  # fmt: skip
     slabs: int | None = option(
-        None, "ranks that share each lattice", flag="--slabs", group="cluster", type=count,
-        metavar="N", check=whole(1, MOST_STEPS),
+        None, "ranks that share each lattice (by size)", flag="--slabs", group="cluster",
+        type=count, metavar="N", check=whole(1, MOST_STEPS),
         doc="Ranks that share each lattice; by default chosen by size.",
     )  # fmt: skip
     engine: Engine = option(
@@ -129,9 +129,10 @@ class LatticeChoices:
         "results.",
     )  # fmt: skip
     rebalance_every: float | None = option(
-        None, "seconds between load balancing; 0: never", flag="--rebalance-every", type=float,
-        metavar="S", unit="s", check=number(lambda s: s >= 0, "a number of 0 or more"),
-        doc="Time between load balancing, 0: never. By default with checkpoints.",
+        None, "seconds between load balancing (at checkpoints); 0: never",
+        flag="--rebalance-every", type=float, metavar="S", unit="s",
+        check=number(lambda s: s >= 0, "a number of 0 or more"),
+        doc="Wall-clock time between load balancing; 0: never. By default at checkpoints.",
     )  # fmt: skip
     checkpoint_every: float = option(
         600.0, "seconds between checkpoints (600)", flag="--checkpoint-every", group="output",
@@ -497,7 +498,7 @@ def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
     t_end = options.t_end if options.t_end is not None else model.t_end
     if t_end is None:
         raise ModelError(
-            f"{model.name} says no end time: give one, for instance {assigned('t_end')}10"
+            f"{model.name} has no end time: give one, for instance {assigned('t_end')}10"
         )
     wanted = t_end / lattice.step * (1 - 1e-12)
     if not wanted * int(passes[:, 0].max()) < MOST_STEPS - 1:
@@ -577,7 +578,7 @@ def _lattices(
                 one = _lattice_at(model, options, point, step, values)
             if one.tracked != first.tracked:
                 raise ConfigError(
-                    f"{model.name}: the numbers of its objects at t = 0 are to be the same at all "
+                    f"{model.name}: the numbers of its objects at t = 0 must be the same at all "
                     "points of a sweep, as their positions are recorded"
                 )
             passes[point] = one.diffusion_substeps, one.reaction_substeps

@@ -70,13 +70,14 @@ class _Pilot(_Checked):
     """Settings of exact simulation of large networks."""
 
     team: int = option(
-        0, "GPU threads per trajectory: 1, 8, 32 or 128", flag="--team", metavar="N", type=int,
+        0, "GPU threads per trajectory: 1, 8, 32 or 128 (automatic)", flag="--team",
+        metavar="N", type=int,
         elsewhere="is of exact simulation: use it with {ssa} or auto", check=_check_team,
         doc="Large networks: number of GPU threads per trajectory, 1, 8, 32 or 128; 0: automatic. "
         "Does not change results.",
     )  # fmt: skip
     presimulation: int | None = option(
-        None, "number of events of the pilot of large networks",
+        None, "number of events of the pilot of large networks (automatic)",
         flag="--presimulation", metavar="N", type=count,
         stored=Stored(absent=0, follows="selector"),
         elsewhere="is of exact simulation: use it with {ssa} or auto", check=whole(0, 2**31 - 1),
@@ -122,7 +123,8 @@ class SSA(_Pilot):
 
     word: ClassVar[MethodWord] = "ssa"
     selector: Selector | None = option(
-        None, "algorithm by which ssa selects the next reaction", flag="--selector", group="method",
+        None, "algorithm by which ssa selects the next reaction (automatic)", flag="--selector",
+        group="method",
         choices=SELECTORS, stored=Stored(always=True), check=_check_selector,
         elsewhere="is a choice of exact simulation: use {ssa}",
         doc="Algorithm that selects the next reaction, ``linear``, ``tree``, ``pdm`` or ``rssa`` "
@@ -266,8 +268,9 @@ class ODE:
         "`substeps`, else ``auto``; ``dopri5`` for `tauslab.dbn`.",
     )  # fmt: skip
     substeps: int | None = option(
-        None, "number of rk4 steps between samples", flag="--substeps", group="method", type=int,
-        metavar="R", stored=Stored(always=True, follows="solver"), elsewhere=_OF_EQUATIONS,
+        None, "number of rk4 steps between samples (10)", flag="--substeps", group="method",
+        type=int, metavar="R", stored=Stored(always=True, follows="solver"),
+        elsewhere=_OF_EQUATIONS,
         doc="``rk4``: steps between samples (10).",
     )  # fmt: skip
     rtol: float | None = option(
@@ -282,7 +285,7 @@ class ODE:
         doc="Adaptive solvers: absolute tolerance (1e-9).",
     )  # fmt: skip
     precision: Precision | None = option(
-        None, "floating-point precision of ode", flag="--precision", group="method",
+        None, "floating-point precision of ode (double)", flag="--precision", group="method",
         choices=sorted(PRECISIONS), stored=Stored(always=True), elsewhere=_OF_EQUATIONS,
         doc="``double`` (default) or ``single``.",
     )  # fmt: skip
@@ -307,7 +310,7 @@ class ODE:
             if isinstance(error, ConfigError):
                 raise
             shown = ", ".join(f"{name}={value!r}" for name, value in own.items())
-            raise ConfigError(f"{shown}: a number or a name is of a wrong kind") from None
+            raise ConfigError(f"{shown}: one of these has a wrong type") from None
 
     def settled(self, default: str = "auto") -> ODE:
         """Return the settings with all given that decides numbers; None for other solvers' own."""
@@ -319,9 +322,7 @@ class ODE:
 def _integration(default: str, own: dict[str, Any]) -> OdeSettings:
     name = own.pop("solver", None) or ("rk4" if "substeps" in own else default)
     if name == "auto" != default:
-        raise ConfigError(
-            f"{opt('solver', 'auto')} is a choice of runs: use dopri5, rosenbrock or rk4"
-        )
+        raise ConfigError(f"{opt('solver', 'auto')} is not possible: use dopri5, rosenbrock or rk4")
     if "substeps" in own and name != "rk4":
         raise ConfigError(f"{opt('substeps')} is for {opt('solver', 'rk4')}, not for {name}")
     if name == "rk4" and {"rtol", "atol"} & own.keys():

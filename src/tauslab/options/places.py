@@ -68,8 +68,8 @@ class Dask:
     """Workers of Dask, in place of the ranks of this launch; see docs/clusters.md."""
 
     scheduler: Any = option(
-        None, "Dask scheduler: local, slurm, an address or a .json file", flag="--scheduler",
-        group="cluster", metavar="WHERE",
+        None, "Dask scheduler: local (default), slurm, an address or a .json file",
+        flag="--scheduler", group="cluster", metavar="WHERE",
         doc="``local`` (default) starts workers on this machine, ``slurm`` as SLURM jobs; or the "
         "address or file of a scheduler, or a `distributed.Client`.",
     )  # fmt: skip

@@ -78,16 +78,32 @@ def one_number_each(option: str, given: Mapping[str, Any] | None, why: str) -> d
     return {k: float(v) if isinstance(v, np.ndarray) else v for k, v in values.items()}
 
 
-def names_of(species: Sequence[str] | str | None) -> tuple[str, ...] | None:
-    """Names, given one by one or separated by commas.
+def names_of(option: str, given: Sequence[str] | str | None) -> tuple[str, ...] | None:
+    """Names that an option takes, in a list or separated by commas.
 
     Raises
     ------
     ConfigError
         They are neither.
     """
-    if species is None:
-        return None
-    if not isinstance(species, Iterable):
-        raise ConfigError(f"names are texts in a list or between commas, not {species!r}")
-    return texts.names(species) if isinstance(species, str) else tuple(species)
+    if given is None or isinstance(given, str):
+        return None if given is None else texts.names(given)
+    if not (isinstance(given, Iterable) and all(isinstance(name, str) for name in given)):
+        raise ConfigError(
+            f"{opt(option)} takes texts in a list or between commas, not {given!r:.80}"
+        )
+    return tuple(given)
+
+
+def listed(names: Iterable[str] | str) -> list[str]:
+    """Names as a list; a text is one name, whatever it contains.
+
+    Raises
+    ------
+    ConfigError
+        They are neither.
+    """
+    several = [names] if isinstance(names, str) else names
+    if not (isinstance(several, Iterable) and all(isinstance(name, str) for name in several)):
+        raise ConfigError(f"a name or a list of names is expected, not {names!r:.60}")
+    return list(several)

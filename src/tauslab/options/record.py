@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,7 +58,7 @@ class Record:
             A word that is not one of these, a histogram without a range, or a summary that is
             not known or given twice.
         """
-        words = text.split(",") if isinstance(text, str) else _words(text) or [""]
+        words = text.split(",") if isinstance(text, str) else [*text] or [""]
         histograms = tuple(_histogram(w) for w in words if w.startswith("histogram"))
         summaries = tuple(SummarySpec.parse(w) for w in words if w.startswith(PREFIX))
         for word in words:
@@ -77,15 +77,6 @@ class Record:
     def reduced(self) -> bool:
         """Return whether samples leave only numbers per trajectory: summaries, and histograms."""
         return bool(self.summaries) and not (self.trajectories or self.statistics or self.final)
-
-
-def _words(given: object) -> list[str]:
-    words: list[str] = []
-    for word in given if isinstance(given, Iterable) else [given]:
-        if not isinstance(word, str):
-            raise ConfigError(f"{opt('record')} takes texts such as 'statistics', not {word!r}")
-        words.append(word)
-    return words
 
 
 def _histogram(word: str) -> HistogramSpec:

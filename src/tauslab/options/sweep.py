@@ -302,6 +302,8 @@ def choose_points(
             )
         return read_table(table) if isinstance(table, Path) else _from_columns(table, "table")
     if design is not None:
+        if not (isinstance(design, tuple | list) and len(design) == 2):
+            raise ConfigError(f'{opt("design")}: ("sobol", N) or ("lhs", N) is expected')
         return _design(sweep or {}, *design)
     if not sweep:
         return None

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from tauslab.base.errors import ConfigError, OutputError
 from tauslab.base.files.drafts import remove_drafts
-from tauslab.base.files.opening import NO_LOCKS, warn_of_no_locks
+from tauslab.base.files.opening import NO_LOCKS, at_home, warn_of_no_locks
 from tauslab.base.host import in_bytes
 from tauslab.base.option_names import opt, replacing
 from tauslab.decomposition.ranks.on_root import on_root
@@ -178,7 +178,7 @@ def writing_result(
     ConfigError
         As `require_new_file` and `written_by_us`.
     """
-    where = None if path is None else Path(path)
+    where = None if path is None else at_home(path)
 
     def on_file(action: Callable[[Path], object]) -> None:
         if where is not None:

@@ -18,6 +18,7 @@ from tauslab.base.errors import ConfigError
 from tauslab.base.files.drafts import replacing
 from tauslab.base.files.extras import installing
 from tauslab.base.files.opening import at_home
+from tauslab.options.python_values import listed
 from tauslab.options.values.texts import some
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _close(figure: Figure) -> None:
 
 def chosen_panels(names: Sequence[str], known: Sequence[str]) -> list[str]:
     """Names to draw, by default the first four; a `ConfigError` for unknown or too many ones."""
-    chosen = [names] if isinstance(names, str) else list(names or known[:_DEFAULT_PANELS])
+    chosen = listed(names or ()) or [*known[:_DEFAULT_PANELS]]
     for name in chosen:
         if name not in known:
             raise ConfigError(f"{name!r} is not in this result; it has {some(known)}")
@@ -230,6 +231,8 @@ def panels_for(
         return new_panels(projections, managed=managed)
     if len(projections) != 1:
         raise ConfigError(f"ax= takes one panel, and there are {len(projections)}: choose one name")
+    if not hasattr(axes, "name"):
+        raise ConfigError(f"ax= takes the axes of one matplotlib panel, not {type(axes).__name__}")
     if projections[0] != (None if axes.name == "rectilinear" else axes.name):
         raise ConfigError(f"ax= has to be axes with projection={projections[0]!r} for this picture")
     figure: Any = axes.figure.figure  # of a figure within a figure the outer one

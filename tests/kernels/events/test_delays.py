@@ -176,7 +176,7 @@ def test_toml_holds_delays(tmp_path):
 
 def test_a_delay_belongs_to_what_is_not_consuming():
     net = queue()
-    with pytest.raises(ts.ModelError, match="consuming=False goes with a delay"):
+    with pytest.raises(ts.ModelError, match="consuming=False needs delay="):
         net.add_reaction("X ->", rate=1, consuming=False)
     with pytest.raises(ts.ModelError, match="it completes after a delay, which is written as TOML"):
         net.to_sbml()

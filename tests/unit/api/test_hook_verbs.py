@@ -233,11 +233,11 @@ def test_a_start_is_called_once(tmp_path):
     ("change", "message"),
     [
         (lambda v: v.counts(by="species"), "by='species'"),
-        (lambda v: v.relabel("A"), "what it becomes is missing"),
+        (lambda v: v.relabel("A"), "the new species is missing"),
         (lambda v: v.relabel({"A": "X"}), "'X' is not a species"),
         (lambda v: v.relabel({"A": "", "B": "A"}), "'' is not a species"),
         (lambda v: v.relabel({"A": None}), "a new name is None"),
-        (lambda v: v.relabel({"A": "B"}, "C"), "'C' beside a mapping"),
+        (lambda v: v.relabel({"A": "B"}, "C"), "leave out 'C'"),
         (lambda v: v.remove({"A": 1.5}), r"remove\('A'\): 1.5 is no number"),
         (lambda v: v.remove({"A": 1 << 70}), "is no number of particles"),
         (lambda v: v.place({"A": 1 << 40}), "is no number of particles"),

@@ -46,7 +46,7 @@ def printed(capsys, *words):
     return out.out
 
 
-@pytest.mark.filterwarnings("ignore:2.4 of 5 runs make the estimate.*take more --walkers")
+@pytest.mark.filterwarnings("ignore:2.4 of 5 runs determine the estimate.*take more --walkers")
 def test_rare(capsys):
     text = printed(capsys, *RARE, *SMALL, "-o", "r.h5")
     assert "probability of X >= 30 = 0.1" in text
@@ -148,7 +148,7 @@ def _own_signals():
 
 
 @pytest.mark.usefixtures("_own_signals")
-@pytest.mark.filterwarnings("ignore:.*of 5 runs make the estimate")
+@pytest.mark.filterwarnings("ignore:.*of 5 runs determine the estimate")
 @pytest.mark.parametrize(
     "words",
     [

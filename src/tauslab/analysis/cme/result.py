@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.analysis.cme.projection import StateDistribution
-from tauslab.base.arrays import Array, FloatArray, Int32Array, IntArray
+from tauslab.base.arrays import Array, FloatArray, Int32Array, IntArray, is_number
 from tauslab.base.errors import ConfigError
 from tauslab.base.host import require_memory
 from tauslab.base.option_names import opt, warn
 from tauslab.model.expressions.array_math import evaluate_rows
 from tauslab.model.expressions.infix import as_expression
 from tauslab.model.network.counts import some
+from tauslab.options.python_values import listed
 from tauslab.store.checking.opening import CME
 from tauslab.store.results.array_result import ArrayResult, named_columns
 from tauslab.store.results.tables import ResultTable
@@ -110,9 +111,14 @@ class CmeResult(ArrayResult):
 
         Raises
         ------
+        ConfigError
+            A species or time is not in this result, or none is given.
         ModelError
             The array does not fit into memory.
         """
+        names = listed(names)
+        if not names:
+            raise ConfigError("joint takes one species or more")
         at = self.snapshot(t)
         counts = at.states[:, [self._column(name) for name in names]]
         shape = tuple((counts.max(axis=0, initial=0).astype(np.int64) + 1).tolist())
@@ -197,11 +203,12 @@ class CmeResult(ArrayResult):
         """The distribution at time `t`, by default the last one, with its errors."""
         if t is None:
             return self._snapshots[-1]
-        result = np.flatnonzero(np.isclose(self.time, t, rtol=1e-12, atol=0))
+        near = np.isclose(self.time, t, rtol=1e-12, atol=0) if is_number(t) else np.zeros(1)
+        result = np.flatnonzero(near)
         if not len(result):
             raise ConfigError(
-                f"t={t:g} is not one of the {len(self.time)} times of this result, which end at "
-                f"{self.time[-1]:g}"
+                f"t={t!r:.60} is not one of the {len(self.time)} times of this result, which end "
+                f"at {self.time[-1]:g}"
             )
         return self._snapshots[int(result[0])]
 

@@ -83,11 +83,11 @@ def prepare_dbn(network: Network, options: DbnOptions) -> DbnTask:
     back = [f for f in network.features if f.kind in ("delay", "delayed reaction")]
     if back:
         raise ModelError(
-            f"{back[0].element}: {back[0].message}, and a Bayesian network knows one interval back"
+            f"{back[0].element}: {back[0].message}, and a Bayesian network looks back one step only"
         )
     sides = right_sides(network)
     if not sides:
-        raise ConfigError(f"{network.name} has nothing that changes: no variables, no network")
+        raise ConfigError(f"{network.name} has nothing that changes, so no variables")
     parameters = tuple(name for name in options.unknown if name not in sides)
     _check_names(network, options, [*sides, *parameters])
     structure = Structure(tuple(sides), parameters, parents(sides, parameters))
@@ -138,7 +138,7 @@ def _check_names(network: Network, options: DbnOptions, nodes: list[str]) -> Non
                     f"{opt('unknown')}; variables and unknown parameters: {', '.join(nodes[:12])}"
                 )
     for name in sorted(drawn - set(options.unknown)):
-        raise ConfigError(f"{opt('sample', key=name)}: only what is {opt('unknown')} is drawn")
+        raise ConfigError(f"{opt('sample', key=name)} is not among {opt('unknown')}: leave it out")
 
 
 def _sampling(

@@ -11,6 +11,7 @@ import numpy as np
 
 from tauslab.analysis.filters.cells import COLUMN, time_courses
 from tauslab.base.arrays import doubles
+from tauslab.base.errors import ConfigError
 
 if TYPE_CHECKING:
     import xarray
@@ -37,6 +38,8 @@ def observed_data(data: Any) -> dict[str, xarray.Dataset]:
     if data is None:
         return {}
     solutions = time_courses(data, None, None)
+    if not all(hasattr(cell, "keys") and "time" in cell for cell in solutions.values()):
+        raise ConfigError("data= must be a table with a column time, as the sampler takes it")
     names = [name for name in next(iter(solutions.values())) if name != "time"]
     columns = {
         name: np.concatenate([doubles(cell[name]) for cell in solutions.values()])

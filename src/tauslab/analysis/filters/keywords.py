@@ -210,7 +210,7 @@ class FilterKeywords(HiddenKeywords):
     seed: int | None = seed_option()
     parameters: Mapping[str, float | npt.ArrayLike] | None = option(
         None, doc="Values by name: a number, or an array with a value for each particle "
-        "(`tauslab.particle_filters`: for each filter).",
+        "(``particle_filters``: for each filter).",
     )  # fmt: skip
     resample: str = option(
         "systematic", "resampling scheme (systematic)", flag="--resample", group="method",

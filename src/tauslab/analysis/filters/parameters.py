@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from tauslab.base.arrays import FloatArray, doubles
+from tauslab.base.arrays import FloatArray, doubles, is_number
 from tauslab.base.errors import ConfigError
 from tauslab.store.results.array_result import FieldResult, named_columns, numbers_or_none
 from tauslab.store.results.tables import ResultTable
@@ -74,9 +74,10 @@ class ParameterResult(FieldResult):
         """Draw the picture of `plot`."""
 
 
-def _checked_level(level: float) -> float:
-    if not 0 < level < 1:
-        raise ConfigError(f"level={level} is not allowed: between 0 and 1")
+def checked_level(level: float) -> float:
+    """The level of an interval, if it is between 0 and 1."""
+    if not (is_number(level) and 0 < level < 1):
+        raise ConfigError(f"level={level!r:.60} is not allowed: a number between 0 and 1")
     return level
 
 
@@ -103,25 +104,46 @@ class Draws(ParameterResult):
     def quantile(self, name: str, q: Sequence[float] | FloatArray) -> FloatArray: ...
 
     def quantile(self, name: str, q: float | Sequence[float] | FloatArray) -> float | FloatArray:
-        """Quantile, or an array of several; of weighted draws, in the last stage."""
-        each = doubles(q)
+        """Quantile, or an array of several; of weighted draws, with `weights[-1]`.
+
+        Raises
+        ------
+        ConfigError
+            The name is not a parameter, or `q` is not from 0 to 1.
+        """
+        try:
+            each = doubles(q)
+        except ValueError:
+            each = np.array(np.nan)
         if not ((each >= 0) & (each <= 1)).all():
-            raise ConfigError(f"q={q} is not allowed: numbers from 0 to 1")
+            raise ConfigError(f"q={q!r:.60} is not allowed: numbers from 0 to 1")
         result = np.array([self._quantile(name, part) for part in each.ravel().tolist()])
         return result.reshape(each.shape) if each.ndim else float(result[0])
 
     def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
-        """Credible interval with equal tails."""
-        tail = 0.5 * (1 - _checked_level(level))
+        """Credible interval with equal tails.
+
+        Raises
+        ------
+        ConfigError
+            The name is not a parameter, or `level` is not between 0 and 1.
+        """
+        tail = 0.5 * (1 - checked_level(level))
         return self.quantile(name, tail), self.quantile(name, 1 - tail)
 
     def draws(self, n: int | None = None) -> dict[str, FloatArray]:
-        """Draws ``[n]`` by parameter, by default all, for ``set=`` of `tauslab.run`."""
+        """Draws ``[n]`` by parameter, by default all, for ``set=`` of `tauslab.run`.
+
+        Raises
+        ------
+        ConfigError
+            There are fewer draws than `n`.
+        """
         # Of all chains, one after the other, evenly spaced; copies of weighted draws.
         rows = self._equal_draws()
         size = len(rows)
-        if n is not None and not 1 <= n <= size:
-            raise ConfigError(f"n={n} is not allowed: from 1 to {size}, the number of draws")
+        if n is not None and not (isinstance(n, int | np.integer) and 1 <= n <= size):
+            raise ConfigError(f"n={n!r:.60} is not allowed: from 1 to {size}, the number of draws")
         chosen = rows[(np.arange(n or size) * size) // (n or size)]
         return dict(zip(self.parameters, chosen.T.copy(), strict=True))
 

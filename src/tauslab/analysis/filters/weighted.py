@@ -36,15 +36,15 @@ class WeightedDraws(Draws):
     weights: FloatArray
 
     def __getitem__(self, name: str) -> FloatArray:
-        """Values ``[draw]`` of a parameter in the last stage; their weights are `weights[-1]`."""
+        """Values ``[draw]`` of a parameter, whose weights are `weights[-1]`."""
         return np.asarray(self.values[-1, :, self._place(name)])
 
     def mean(self, name: str) -> float:
-        """Weighted mean of a parameter in the last stage."""
+        """Mean of a parameter with the weights `weights[-1]`."""
         return float((self.weights[-1] * self[name]).sum())
 
     def sd(self, name: str) -> float:
-        """Weighted standard deviation of a parameter in the last stage."""
+        """Standard deviation of a parameter with these weights."""
         off = self[name] - self.mean(name)
         return float(np.sqrt((self.weights[-1] * off * off).sum()))
 
@@ -56,7 +56,7 @@ class WeightedDraws(Draws):
 
     @property
     def effective_size(self) -> FloatArray:
-        """Effective sample size ``[stage]``: 1 over the sum of squared weights."""
+        """Effective sample size of each row of `weights`: 1 over the sum of squares."""
         return np.asarray(1 / (self.weights**2).sum(axis=1))
 
     def _picture(self, parameters: Sequence[str], path: str | os.PathLike[str] | None) -> Figure:

@@ -34,7 +34,7 @@ class HybridView:
 
     @property
     def time(self) -> float:
-        """Seconds of model time."""
+        """Time of all parts."""
         return self._run.time
 
     def values(self, name: str) -> FloatArray:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from tauslab.base.arrays import Array, FloatArray
 from tauslab.base.errors import ConfigError, StoppedEarly
+from tauslab.base.files.opening import at_home
 from tauslab.base.option_names import opt
 from tauslab.decomposition.ranks.mpi import Communicator
 from tauslab.decomposition.ranks.on_root import on_root
@@ -211,7 +212,7 @@ class StateCheckpoint:
         how: str = "the same command continues from {path}",
     ) -> None:
         self._how = how
-        self.path = None if path is None else Path(path)
+        self.path = None if path is None else at_home(path)
         self._every, self._digest, self._comm = every, np.frombuffer(digest, np.uint8), comm
         self._file, self._last = StateFile(self.path or Path(), kind, what), time.monotonic()
 

@@ -140,8 +140,8 @@ class GrowingCells:
             if self._follow == "population" and self._motion.n > 2 * self._size:
                 self._thin(self._size)
         raise ConfigError(
-            f"cells divide without end before t = {t:g}: the division leaves its trigger to turn "
-            "true at once"
+            f"cells divide without end before t = {t:g}: after a division its trigger becomes "
+            "true again at once"
         )
 
     def _divide(self, divides: Array, ended: Array) -> None:

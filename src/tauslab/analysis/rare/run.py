@@ -257,13 +257,13 @@ def warn_of_uneven_runs(found: RareResult, rank: int) -> None:
     same = len(found.runs) > 1 and found.runs[0] > 0 and math.isnan(found.standard_error)
     if same and found.estimate < 1 and rank == 0:
         warn(
-            f"all {len(found.runs)} runs gave {found.estimate:.4g}, which bounds no error; take "
+            f"all {len(found.runs)} runs gave {found.estimate:.4g}, so the error is unknown; take "
             f"more {opt('runs')}"
         )
     if found.uneven and rank == 0:
         warn(
-            f"{found.effective_runs:.2g} of {len(found.runs)} runs make the estimate: it may be "
-            f"far too small, and its error with it; take more {opt('walkers')}"
+            f"{found.effective_runs:.2g} of {len(found.runs)} runs determine the estimate: it and "
+            f"its error may be far too small; take more {opt('walkers')}"
         )
 
 
@@ -289,9 +289,7 @@ def _search(
     require_counts_only(network, "a search for rare events")
     t_end = network.t_end if given.t_end is None else given.t_end
     if t_end is None:
-        raise ConfigError(
-            f"{opt('t_end')} is missing: by when the target is reached, in model units"
-        )
+        raise ConfigError(f"{opt('t_end')} is missing: the time limit, in the unit of the model")
     requested = with_settings(network, values)  # the target's network hides its constants
     check_rates(requested, requested.parameter_values())
     target = Target(network, given.target, values)

@@ -61,8 +61,8 @@ def parse_steps(texts: Sequence[str]) -> float | dict[str, float]:
         steps = [(name, float(value)) for name, value in (text.split("=") for text in texts)]
     except ValueError:
         raise ConfigError(
-            f"{opt('step', key=' '.join(texts))}: write one part of all values, such as 0.05, or "
-            "steps by name, such as k1=1e-4"
+            f"{opt('step', key=' '.join(texts))}: write one fraction of all values, such as 0.05, "
+            "or steps by name, such as k1=1e-4"
         ) from None
     for name, step in steps:
         add_once(result, name.strip(), step, "step")

@@ -48,8 +48,7 @@ def run_sensitivity(
     if given.method == LIKELIHOOD_RATIO:
         if given.step != DEFAULT_STEP or given.difference != "centred":
             raise ConfigError(
-                f"{opt('step')} and {opt('difference')} are of {opt('method', 'coupled')}: a "
-                "likelihood ratio has none"
+                f"{opt('step')} and {opt('difference')} need {opt('method', 'coupled')}"
             )
         unit, total = "trajectories", given.n
     else:
@@ -110,7 +109,7 @@ def checked_options(
     when = network.t_end if given.times is None else given.times
     if when is None:
         missing = said(opt("t"), "times=")
-        raise ConfigError(f"{missing} is missing: when derivatives are taken, in model units")
+        raise ConfigError(f"{missing} is missing: the times of derivatives")
     options = Options(
         times=sample_times(when), n=given.n, max_steps=given.max_steps,
         seed=agreed_seed(given.seed, lambda: None, comm), **device_settings(given.device),
@@ -118,6 +117,6 @@ def checked_options(
     outputs = [given.outputs] if isinstance(given.outputs, str) else given.outputs
     recorded = chosen_outputs(network, outputs)
     with_outputs(network, recorded)  # refuses names, on all ranks alike
-    names = chosen_names(network, names_of(given.parameters))
+    names = chosen_names(network, names_of("parameters", given.parameters))
     warn_of_jumps(network, names)
     return network, options, names, recorded

@@ -93,7 +93,7 @@ def steps_of(
     part = DEFAULT_STEP if isinstance(step, Mapping) else step
     if not (isinstance(part, int | float) and 0 < part < 1):
         raise ConfigError(
-            f"{assigned('step')}{part!r} is not allowed: a part of the value, above 0 and below 1"
+            f"{assigned('step')}{part!r} is not allowed: a fraction above 0 and below 1"
         )
     parameters = network.parameter_values()
     amounts = network.initial_amounts(parameters)
@@ -135,7 +135,7 @@ def _width(name: str, value: float, part: float, given: float | None, *, is_amou
         return max(1.0, float(round(part * value)))
     if value == 0:
         raise ConfigError(
-            f"{name} is 0, and a part of 0 is no step: give one, for example "
+            f"{name} is 0, and a fraction of 0 is no step: give one, for example "
             f"{assigned('step', key=name)}0.01"
         )
     return abs(value) * part
@@ -183,6 +183,8 @@ def chosen_outputs(network: Network, outputs: Sequence[str] | None) -> tuple[str
     result = outputs
     if result is None:
         result = [name for name, species in network.species.items() if not species.fixed]
+    if not (isinstance(result, list | tuple) and all(isinstance(one, str) for one in result)):
+        raise ConfigError(f"{opt('outputs')}: give names or expressions, not {result!r:.60}")
     if not result or len(set(result)) < len(result):
         raise ConfigError(f"{opt('outputs')}: one name or expression or more, each once")
     return tuple(result)

@@ -47,7 +47,9 @@ from tauslab.model.network.network import Network
 from tauslab.options.keywords import NetworkKeywords
 from tauslab.options.methods import ODE, SSA, Auto, Method, method_of
 from tauslab.options.places import device_settings
+from tauslab.options.python_values import numbers
 from tauslab.options.record import PREFIX, SummarySpec
+from tauslab.options.values.checks import by_name
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.priors import Prior
 from tauslab.runner.ensemble.choices.outlook import Outlook
@@ -193,8 +195,8 @@ def _warn_of_ended(ended: Mapping[int, int]) -> None:
             f"{n} with status {STATUS_NAMES[one]}" for one, n in sorted(ended.items())
         )
         warn(
-            f"simulations ended before a time of the data: {numbers}; such candidates are rejected "
-            "where a number is missing, so the posterior is of values at which simulations go on"
+            f"simulations ended before a time of the data: {numbers}; candidates "
+            "with a missing number are rejected, so the posterior excludes their parameters"
         )
 
 
@@ -228,7 +230,7 @@ def _settings(given: AbcKeywords, size: int, seed: int) -> Settings:
         raise ConfigError(f"{assigned('epsilon')}... must be one number or more, 0 or above")
     scale = None
     if not isinstance(given.scale, str):
-        scale = np.asarray(given.scale, np.float64)
+        scale = doubles(numbers("scale", given.scale))
         if scale.shape not in ((), (size,)) or not (np.isfinite(scale) & (scale > 0)).all():
             raise ConfigError(
                 f"{assigned('scale')}... must be one number, or one per summary ({size}), finite "
@@ -260,7 +262,7 @@ def _compared(network: Network, given: AbcKeywords) -> _Compared:
     else:
         result = _of_summaries(given, names)
     if np.isnan(result.observed).all() or np.isinf(result.observed).any():
-        raise ConfigError("data: there must be one number or more that is seen, and none infinite")
+        raise ConfigError("data: at least one number is needed, and none may be infinite")
     return result
 
 
@@ -271,7 +273,7 @@ def _from_time_course(network: Network, given: AbcKeywords) -> _Compared:
     if callable(given.observe):
         raise ConfigError("observe= must name a noise for each column: a function has no draws")
     columns = [str(name) for name in given.data if name != "time"]
-    noises = {} if given.observe is None else dict(given.observe)
+    noises = by_name("observe", given.observe)
     rows = Observations(given.data, noises or (lambda *_: np.zeros(1)))
     columns = [one.column for one in rows.models] or columns
     if not columns:
@@ -308,7 +310,7 @@ def _of_summaries(given: AbcKeywords, names: list[str] | None) -> _Compared:
     times = {name: value for name, value in times.items() if value is not None}
     if not times:
         raise ConfigError(
-            f"{assigned('t_end')}... is missing: until when is simulated, where data= has no time"
+            f"{assigned('t_end')}... is missing: the end of simulations, as data= has no times"
         )
     if names is not None:
         if given.summary is not None:

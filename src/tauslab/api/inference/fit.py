@@ -146,7 +146,7 @@ def _start_of(network: Network, given: Any) -> dict[str, Prior]:
             why = no_parameter(name, network.species, network.set_by_events())
             raise ConfigError(f"start: {name!r} is no parameter of {network.name}{why}")
         if text is None and name not in own:
-            raise ConfigError(f"start: {name} has no value above 0: say where to begin")
+            raise ConfigError(f"start: {name} has no value above 0: give a starting range")
         near = own.get(name, 1.0)
         message = text or f"loguniform({near / _RANGE!r},{near * _RANGE!r})"
         result[name] = Prior.parse(f"start of {name}", message)

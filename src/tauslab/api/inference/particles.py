@@ -40,7 +40,7 @@ from tauslab.api.inference.given import (
 from tauslab.api.inference.likelihood import CellsLikelihood
 from tauslab.api.model_reading import model_of, network_of
 from tauslab.api.typed import chosen, takes
-from tauslab.base.arrays import FloatArray
+from tauslab.base.arrays import FloatArray, doubles
 from tauslab.base.errors import ConfigError, ModelError, one_of
 from tauslab.base.host import require_memory
 from tauslab.base.option_names import assigned, warn
@@ -50,8 +50,8 @@ from tauslab.decomposition.ranks.progress import Progress
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.network.network import Network
 from tauslab.options.ensemble import MOST_TRAJECTORIES
-from tauslab.options.python_values import numbers_by_name
-from tauslab.options.values.checks import within
+from tauslab.options.python_values import numbers, numbers_by_name
+from tauslab.options.values.checks import by_name, within
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.priors import Prior
 from tauslab.runner.ensemble.choices.outlook import Pace
@@ -106,6 +106,7 @@ def particle_filter(
     """
     network = model_of(model, "ts.particle_filter")
     given = chosen(FilterKeywords, {"data": data, **options}, "particle_filter")
+    check_values(given)
     rows = numbers_by_name("parameters", given.parameters)
     for name, row in rows.items():
         if np.ndim(row) and np.shape(row) != (given.n,):
@@ -164,6 +165,7 @@ def particle_filters(
     """
     network = model_of(model, "ts.particle_filters")
     given = chosen(FiltersKeywords, {"data": data, **options}, "particle_filters")
+    check_values(given)
     rows = numbers_by_name("parameters", given.parameters)
     for name, row in rows.items():
         if np.ndim(row) > 1 or not np.size(row):
@@ -176,9 +178,9 @@ def particle_filters(
         lengths.add(given.filters)
     if len(lengths) != 1:
         raise ConfigError(
-            "parameters= gives no array, and filters= is missing: how many filters?"
+            "parameters= has no array: give filters=, the number of filters"
             if not lengths
-            else "parameters= and filters= must say one number of filters, not "
+            else "parameters= and filters= must give the same number of filters, not "
             + " and ".join(map(str, sorted(lengths)))
         )
     count = lengths.pop()
@@ -190,7 +192,6 @@ def _filters(
     network: Network | Lattice, given: FilterKeywords, rows: Mapping[str, Any], count: int
 ) -> FilterResults:
     """`count` filters; `rows` hold one value for all particles, or one each."""
-    check_values(given)
     cells = given.observations()
     ranks = ranks_of(
         given.comm, "a particle filter",
@@ -204,7 +205,7 @@ def _filters(
         raise ConfigError(f"{count} filters of {n} particles are more than {MOST_TRAJECTORIES}")
     within("number", given.number, 0, most)
     if len(cells) > 1 and (given.checkpoint is not None or given.number):
-        raise ConfigError("checkpoint= and number= are of the time course of one cell")
+        raise ConfigError("checkpoint= and number= need the time course of a single cell")
     digest = b"" if given.checkpoint is None else digest_of(
         text_of(network), cells.digest(), rows, given.seed, n, count, given.number,
         initial_for_digest(given.initial), repr(given.method), given.resample, given.threshold,
@@ -432,7 +433,7 @@ def pmmh(
     given = chosen(ChainKeywords, {"data": data, "priors": priors, **options}, "pmmh")
     check_values(given)
     steps, warm_up, n, count = given.steps, given.warm_up, given.n, given.chains
-    start = {k: np.asarray(v, np.float64) for k, v in (given.start or {}).items()}
+    start = {k: doubles(numbers(f"start {k}", v)) for k, v in by_name("start", given.start).items()}
     proposal = _proposal_of(given.proposal, len(parsed))
     places = 2 * (steps + warm_up) * (8 * len(parsed) + 9)  # with likelihoods, and the result
     cells = given.observations()
@@ -514,7 +515,7 @@ def _proposal_of(given: npt.ArrayLike | None, size: int) -> FloatArray | None:
     """Standard deviations of first steps."""
     if given is None:
         return None
-    result = np.asarray(given, np.float64)
+    result = doubles(numbers("proposal", given))
     if result.shape != (size,):
         raise ConfigError(f"proposal= must have one number per prior ({size})")
     if not (np.isfinite(result) & (result > 0)).all():

@@ -21,6 +21,7 @@ from tauslab.decomposition.ranks.all_ranks import ranks_of
 from tauslab.decomposition.ranks.job import open_backend
 from tauslab.model.network.network import Network
 from tauslab.options.python_values import numbers
+from tauslab.options.values.checks import by_name
 from tauslab.runner.ensemble.task import with_settings
 from tauslab.store.locks import writing_result
 
@@ -133,7 +134,7 @@ def expectation(
         network_of(model, "ts.expectation"), given, "ts.expectation", ranks
     )
     held: dict[str, FloatArray] = {}
-    for name, values in (given.conditions or {}).items():
+    for name, values in by_name("conditions", given.conditions).items():
         held[name] = np.asarray(numbers(name, values), np.float64)
         first = next(iter(held.values()))
         if (

@@ -26,7 +26,7 @@ from tauslab.model.network.network import Network
 from tauslab.options.ensemble import Options
 from tauslab.options.keywords import SimulatorKeywords
 from tauslab.options.methods import Auto, TauLeaping, method_of
-from tauslab.options.python_values import names_of, whole
+from tauslab.options.python_values import listed, names_of, whole
 from tauslab.options.record import PREFIX, SummarySpec
 from tauslab.options.values.checks import seed_of
 from tauslab.options.values.definition import declared
@@ -280,7 +280,7 @@ def simulator(
            [  0.]])
     """
     network = network_of(model, "a simulator")
-    names = names_of(parameters) or ()
+    names = names_of("parameters", parameters) or ()
     for name in names:
         if name not in network.parameters and name not in network.species:
             raise ConfigError(f"{name!r} is neither a parameter nor a species of {network.name}")
@@ -293,7 +293,7 @@ def simulator(
     seed = secrets.randbits(64) if given.seed is None else seed_of(given.seed)
     options.pop("seed", None)
     if summary is not None and not callable(summary):
-        specs = [SummarySpec.parse(s) for s in ([summary] if isinstance(summary, str) else summary)]
+        specs = [SummarySpec.parse(one) for one in listed(summary)]
         if not specs or "record" in options:
             raise ConfigError("summary= names one summary or more, and then stands for record=")
         options["record"] = [PREFIX + spec.name for spec in specs]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tauslab.base.errors import ModelError, TauslabError, of_damage, reason_of
+from tauslab.base.errors import ConfigError, ModelError, TauslabError, of_damage, reason_of
 from tauslab.base.option_names import warn
 
 if TYPE_CHECKING:
@@ -58,7 +58,15 @@ def reading(path: str | os.PathLike[str], kind: type[TauslabError] = ModelError)
 
 
 def at_home(path: str | os.PathLike[str]) -> Path:
-    """A path as a user gives it, with ``~`` at its head replaced as a shell does."""
+    """A path as a user gives it, with ``~`` at its head replaced as a shell does.
+
+    Raises
+    ------
+    ConfigError
+        It is no path.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise ConfigError(f"the path of a file is expected, not {path!r:.80}")
     return Path(os.path.expanduser(path))  # noqa: PTH111 - that of Path fails without a home
 
 

@@ -27,7 +27,7 @@ def process_check(arguments: argparse.Namespace) -> None:
 
         if arguments.method is not None:
             raise ConfigError(
-                f"{arguments.model} holds a hybrid, whose parts name their methods: drop --method"
+                f"{arguments.model} holds a hybrid, whose parts have methods: leave out --method"
             )
         facts, message = hybrid_facts(arguments.model)
         print(json.dumps(facts, indent=2) if arguments.json else "\n".join(message))
@@ -37,7 +37,7 @@ def process_check(arguments: argparse.Namespace) -> None:
     if isinstance(model, Lattice):
         if arguments.method is not None:
             raise ConfigError(
-                f"{arguments.model} holds a lattice, which has one method: drop --method"
+                f"{arguments.model} holds a lattice, which has one method: leave out --method"
             )
         given = assignments(arguments.set)
         max_hop = MAX_HOP if arguments.max_hop is None else arguments.max_hop

@@ -37,7 +37,7 @@ def _compute(arguments: argparse.Namespace) -> None:
     if arguments.particles is None:
         for name, default in (("seed", None), ("molecules", False), ("amounts", None)):
             if getattr(arguments, name) != default:
-                raise ConfigError(f"--{name} is of particles: give --particles, too")
+                raise ConfigError(f"--{name} needs --particles")
     else:
         within("particles", arguments.particles, 1, 10**9)
     problem = load(arguments.problem, device=arguments.device)

@@ -333,7 +333,7 @@ class Problem:
             i = self.names.index(name)
             vector[i] = scaled(np.array(float(value)), self.scales[i])
             if not np.isfinite(vector[i]):
-                raise ConfigError(f"{name} is {value:g}, which has no place on its scale")
+                raise ConfigError(f"{name} is {value:g}, which is not possible on its scale")
         return vector
 
     # ---------------------------------------------------------------- inside
@@ -359,7 +359,9 @@ class Problem:
             place = float(scaled(np.array(one.nominal), one.scale))
             needed = name not in but and (nominal or not one.estimated)
             if needed and not math.isfinite(place):
-                why = "is missing" if math.isnan(one.nominal) else f"{one.nominal:g} has no place"
+                why = (
+                    "is missing" if math.isnan(one.nominal) else f"{one.nominal:g} is not possible"
+                )
                 raise ConfigError(
                     f"parameter {name}: its nominalValue {why} on the scale {one.scale}"
                 )

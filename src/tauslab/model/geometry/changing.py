@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tauslab.base.arrays import BoolArray
+from tauslab.base.arrays import BoolArray, is_number
 from tauslab.base.errors import ModelError
 from tauslab.base.option_names import warn
 from tauslab.model.geometry.shapes import (
@@ -26,6 +26,7 @@ from tauslab.model.geometry.shapes import (
     site_centres,
     whole_mask,
 )
+from tauslab.model.lattice.parts import positive, short
 
 Value = float | str
 Masks = dict[str, Mask]
@@ -69,8 +70,8 @@ class Shape:
             if self.names is not None and name not in self.names:
                 known = ", ".join(self.names)
                 raise ModelError(f"shape: {name!r} is not a quantity of it; it has {known}")
-            if isinstance(value, str) or not math.isfinite(value):
-                raise ModelError(f"shape: {name} = {value!r} is no finite number")
+            if isinstance(value, str) or not (is_number(value) and math.isfinite(value)):
+                raise ModelError(f"shape: {name} = {short(value)}: a finite number is expected")
         return self.make(grid, {name: float(value) for name, value in given.items()})
 
 
@@ -324,6 +325,4 @@ def _given(**values: Value | None) -> dict[str, Value]:
 
 
 def _above_0(value: float, what: str) -> float:
-    if not (value > 0 and math.isfinite(value)):
-        raise ModelError(f"shape: {what} = {value:g}: it must be finite and above 0")
-    return value
+    return positive(value, f"shape: {what}", {"area": "m^2", "volume": "m^3"}.get(what, "metres"))

@@ -13,13 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.base.arrays import Array, FloatArray, IntArray
+from tauslab.base.arrays import Array, FloatArray, IntArray, doubles
 from tauslab.base.errors import ConfigError, ModelError, reason_of
 from tauslab.base.files.extras import installing
+from tauslab.base.files.opening import at_home
 from tauslab.base.host import in_bytes, require_memory
 from tauslab.base.option_names import warn
-from tauslab.model.geometry.shapes import Grid
+from tauslab.model.geometry.shapes import Grid, require_grid
 from tauslab.model.lattice.lattice import Lattice
+from tauslab.model.lattice.parts import short
+from tauslab.model.names import require_mapping
 
 _LIBRARIES = {
     ".tif": "tifffile", ".tiff": "tifffile", ".mrc": "mrcfile", ".map": "mrcfile",
@@ -54,9 +57,9 @@ def read_labels(path: str | Path, component: str | None = None, axes: str = "zyx
     ConfigError
         A library is missing; it is named.
     """
-    path = Path(path)
+    path = at_home(path)
     suffix = path.suffix.lower()
-    if sorted(axes) != ["x", "y", "z"]:
+    if not isinstance(axes, str) or sorted(axes) != ["x", "y", "z"]:
         raise ModelError(f"axes {axes!r}: the letters x, y and z in the order of the file's axes")
     if suffix not in _SUFFIXES:
         raise ModelError(f"{path}: label volumes are one of {', '.join(_SUFFIXES)}")
@@ -218,9 +221,13 @@ def resample_labels(grid: Grid, volume: Array, voxel: float | Sequence[float]) -
     ModelError
         Labels and lattice differ in size by more than a voxel and a site.
     """
-    edges = np.broadcast_to(np.asarray(voxel, np.float64), (3,))
+    require_grid(grid)
+    try:
+        edges = np.broadcast_to(doubles(voxel), (3,))
+    except ValueError:
+        edges = np.zeros(3)
     if not (np.isfinite(edges) & (edges > 0)).all():
-        raise ModelError(f"voxel {list(edges)}: its edges are metres above 0")
+        raise ModelError(f"voxel {short(voxel)}: one edge in metres, or three, above 0 are needed")
     _need_volume(volume)
     covered = edges * volume.shape
     if (abs(covered - np.multiply(grid.shape, grid.spacing)) > edges + grid.spacing).any():
@@ -242,8 +249,8 @@ def _micrometres(lengths: FloatArray) -> str:
 
 
 def _need_volume(volume: Array) -> None:
-    if volume.ndim != 3:
-        raise ModelError(f"labels have {volume.ndim} axes; a volume has three, z, y, x")
+    if np.ndim(volume) != 3:
+        raise ModelError(f"labels have {np.ndim(volume)} axes; a volume has three, z, y, x")
 
 
 def paint_labels(lattice: Lattice, volume: Array, site_types: Mapping[int, str]) -> None:
@@ -261,11 +268,13 @@ def paint_labels(lattice: Lattice, volume: Array, site_types: Mapping[int, str])
     ModelError
         The volume has another shape than the lattice, or a label that `site_types` lacks.
     """
-    if volume.shape != lattice.shape:
-        turned = sorted(volume.shape) == sorted(lattice.shape)
+    require_grid(lattice)
+    require_mapping(site_types, "site_types", '{1: "membrane"}')
+    if np.shape(volume) != lattice.shape:
+        turned = sorted(np.shape(volume)) == sorted(lattice.shape)
         hint = ": axes say the order in the file" if turned else ": voxel takes other sizes to it"
         raise ModelError(
-            f"labels have the shape {list(volume.shape)}; the lattice has "
+            f"labels have the shape {list(np.shape(volume))}; the lattice has "
             f"{list(lattice.shape)}{hint}"
         )
     result = [int(label) for label in np.unique(volume)]

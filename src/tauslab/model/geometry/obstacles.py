@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from tauslab.base.arrays import FloatArray, IntArray
+from tauslab.base.arrays import FloatArray, IntArray, is_number
 from tauslab.base.errors import ModelError
 from tauslab.base.host import require_memory
-from tauslab.model.geometry.shapes import Grid, Mask
-from tauslab.model.lattice.parts import short
+from tauslab.model.geometry.shapes import Grid, Mask, require_grid
+from tauslab.model.lattice.parts import positive, short
 from tauslab.model.lattice.placement import random_words
 
 _STREAM = 3  # of the Philox key; lower ones belong to placements
@@ -48,11 +46,13 @@ def obstacles(
     ModelError
         The fraction is not from 0 to 1, or cannot be packed.
     """
-    if not 0 <= fraction <= 1:
-        raise ModelError(f"obstacles: fraction {fraction:g}; it must be from 0 to 1")
-    if not (radius > 0 and math.isfinite(radius)):
-        raise ModelError(f"obstacles: radius {radius:g} m; it must be finite and above 0")
-    if not 0 <= seed < 1 << 64:
+    require_grid(grid)
+    if np.shape(inside) != tuple(grid.shape):
+        raise ModelError(f"obstacles: inside must be booleans {list(grid.shape)}, [z, y, x]")
+    if not (is_number(fraction) and 0 <= fraction <= 1):
+        raise ModelError(f"obstacles: fraction {short(fraction)}; it must be from 0 to 1")
+    radius = positive(radius, "obstacles: radius", "metres")
+    if not (is_number(seed) and 0 <= seed < 1 << 64):
         raise ModelError(f"obstacles: seed {short(seed)}; it must be 0 to 2^64 - 1")
     if radius > grid.spacing * max(grid.shape):
         raise ModelError(

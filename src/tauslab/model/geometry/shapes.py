@@ -13,11 +13,12 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.arrays import BoolArray
+from tauslab.base.arrays import BoolArray, is_number
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.files.extras import installing
 from tauslab.base.host import require_memory
 from tauslab.base.option_names import warn
+from tauslab.model.lattice.parts import positive, short
 
 Mask = BoolArray
 Distances = npt.NDArray[np.floating[Any]]
@@ -52,8 +53,7 @@ def box(grid: Grid, low: Point, high: Point) -> Mask:
     >>> int(ts.geometry.box(grid, (0, 0, 0), (2e-8, 4e-8, 4e-8)).sum())
     32
     """
-    _require_point(low)
-    _require_point(high)
+    low, high = _point(low), _point(high)
     z, y, x = site_centres(grid, (0.0, 0.0, 0.0))
     slack = _SURFACE * grid.spacing
     inside = [
@@ -71,6 +71,7 @@ def sphere(grid: Grid, radius: float, centre: Point | None = None) -> Mask:
     Every shape warns if it contains no site or all sites, or if a round shape in the middle does
     not fit into the lattice.
     """
+    radius = positive(radius, "radius", "metres")
     mask = _ellipsoid(grid, (radius, radius, radius), centre)
     halves = (radius,) * 3 if centre is None else None
     return _checked(grid, mask, f"sphere of radius {radius:g} m", halves=halves)
@@ -78,6 +79,7 @@ def sphere(grid: Grid, radius: float, centre: Point | None = None) -> Mask:
 
 def ellipsoid(grid: Grid, radii: Point, centre: Point | None = None) -> Mask:
     """Sites of an ellipsoid with half-axes `radii` (metres) along z, y and x."""
+    radii = [positive(radius, "radius", "metres") for radius in _three(radii)]
     mask = _ellipsoid(grid, radii, centre)
     halves = radii if centre is None else None
     return _checked(grid, mask, f"ellipsoid with half-axes of {_metres(radii)}", halves=halves)
@@ -85,7 +87,7 @@ def ellipsoid(grid: Grid, radii: Point, centre: Point | None = None) -> Mask:
 
 def _ellipsoid(grid: Grid, radii: Point, centre: Point | None) -> Mask:
     offsets = site_centres(grid, centre)
-    parts = [(at / _above_0(r, "radius")) ** 2 for at, r in zip(offsets, radii, strict=True)]
+    parts = [(at / r) ** 2 for at, r in zip(offsets, radii, strict=True)]
     return whole_mask(grid, parts[0] + parts[1] + parts[2] <= 1 + _SURFACE)
 
 
@@ -105,9 +107,10 @@ def cylinder(
     centre
         By default the lattice's middle.
     """
+    length, radius = positive(length, "length", "metres"), positive(radius, "radius", "metres")
     along, across = along_axis(grid, axis, centre)
-    flat = np.abs(along) <= _above_0(length, "length") / 2 * (1 + _SURFACE)
-    inside = flat & (across <= _above_0(radius, "radius") * radius * (1 + _SURFACE))
+    flat = np.abs(along) <= length / 2 * (1 + _SURFACE)
+    inside = flat & (across <= radius * radius * (1 + _SURFACE))
     what = f"cylinder of length {length:g} m and radius {radius:g} m"
     return _checked(grid, whole_mask(grid, inside), what)
 
@@ -127,7 +130,8 @@ def capsule(
     ModelError
         The length is below twice the radius.
     """
-    if length < 2 * _above_0(radius, "radius"):
+    length, radius = positive(length, "length", "metres"), positive(radius, "radius", "metres")
+    if length < 2 * radius:
         raise ModelError(f"capsule: length {length:g} m is less than twice its radius {radius:g} m")
     along, across = along_axis(grid, axis, centre)
     beyond = np.maximum(np.abs(along) - (length / 2 - radius), 0.0)
@@ -140,19 +144,20 @@ def capsule(
 
 def union(*masks: Mask) -> Mask:
     """Sites in any of the masks."""
-    joined: Mask = np.logical_or.reduce(masks)
+    joined: Mask = np.logical_or.reduce(_of_one_shape(masks))
     return joined
 
 
 def intersection(*masks: Mask) -> Mask:
     """Sites in all masks."""
-    common: Mask = np.logical_and.reduce(masks)
+    common: Mask = np.logical_and.reduce(_of_one_shape(masks))
     return common
 
 
 def difference(mask: Mask, *others: Mask) -> Mask:
     """Sites of the first mask that are in no other."""
-    return mask & ~union(*others) if others else mask.copy()
+    first, *more = _of_one_shape((mask, *others))
+    return first & ~union(*more) if more else first.copy()
 
 
 def dilate(mask: Mask, steps: int = 1, neighbours: int = 26) -> Mask:
@@ -197,23 +202,23 @@ def _morphology(name: str, mask: Mask, steps: int, neighbours: int) -> Mask:
         raise ConfigError(
             f"growing and shrinking masks needs scipy: {installing('scipy')}"
         ) from None
+    if np.ndim(mask) != 3:
+        raise ModelError(f"a mask is an array of booleans [z, y, x], not {short(mask)}")
     if neighbours not in (6, 18, 26):
         raise ModelError(f"neighbours = {neighbours}: a site has 6, 18 or 26")
-    if steps < 1:
-        raise ModelError(f"steps = {steps}: there must be 1 or more")
+    if not (is_number(steps) and steps >= 1):
+        raise ModelError(f"steps = {short(steps)}: a whole number of 1 or more is expected")
     structure = ndimage.generate_binary_structure(3, {6: 1, 18: 2, 26: 3}[neighbours])
     # So many steps lead from any site to any other.
-    enough = min(int(steps), sum(mask.shape))
+    enough = min(int(steps), sum(np.shape(mask)))
     result: Mask = getattr(ndimage, name)(mask, structure, iterations=enough)
     return result
 
 
 def site_centres(grid: Grid, centre: Point | None) -> tuple[Distances, Distances, Distances]:
     """Centres of the sites relative to a point, as open arrays that broadcast."""
-    middle = [n * grid.spacing / 2 for n in grid.shape] if centre is None else centre
-    if len(middle) != 3:
-        raise ModelError(f"a point has three coordinates, z, y, x; {len(middle)} are given")
-    _require_point(middle)
+    require_grid(grid)
+    middle = [n * grid.spacing / 2 for n in grid.shape] if centre is None else _point(centre)
     sites = math.prod(grid.shape)
     require_memory(_BYTES_OF_A_SITE * sites, f"a shape on a lattice of {sites} sites")
     z, y, x = (
@@ -267,16 +272,36 @@ def whole_mask(grid: Grid, mask: Any) -> Mask:
     return np.array(np.broadcast_to(mask, grid.shape))
 
 
-def _above_0(value: float, what: str) -> float:
-    if not (value > 0 and math.isfinite(value)):
-        raise ModelError(f"{what} = {value:g} m: it must be finite and above 0")
-    return value
+def require_grid(grid: object) -> None:
+    """Refuse what has no sites, such as a mask in place of its lattice."""
+    if not (hasattr(grid, "shape") and hasattr(grid, "spacing")):
+        raise ModelError(f"a lattice is expected, not {type(grid).__name__}")
 
 
-def _require_point(point: Point) -> None:
-    for coordinate in point:
-        if not abs(coordinate) <= _FARTHEST:
-            raise ModelError(
-                f"{[float(at) for at in point]} is no point: its coordinates z, y, x are metres, "
-                f"up to {_FARTHEST:g} either way"
-            )
+def _of_one_shape(masks: Sequence[Mask]) -> list[Mask]:
+    """Masks as arrays, which must have one shape."""
+    arrays = [np.asarray(mask) for mask in masks]
+    shapes = dict.fromkeys(str(list(array.shape)) for array in arrays)
+    if len(shapes) > 1:
+        raise ModelError(f"masks must have one shape, not {' and '.join(shapes)}")
+    return arrays
+
+
+def _three(values: Point) -> list[float]:
+    try:
+        z, y, x = (float(at) for at in values)
+    except (TypeError, ValueError, OverflowError):
+        raise ModelError(
+            f"{short(values)}: three coordinates, z, y, x, are expected in metres"
+        ) from None
+    return [z, y, x]
+
+
+def _point(point: Point) -> list[float]:
+    coordinates = _three(point)
+    if not all(abs(at) <= _FARTHEST for at in coordinates):
+        raise ModelError(
+            f"{coordinates} is no point: coordinates z, y, x are metres, from -{_FARTHEST:g} to "
+            f"{_FARTHEST:g}"
+        )
+    return coordinates

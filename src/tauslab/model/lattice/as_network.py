@@ -8,12 +8,12 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.arrays import BoolArray
+from tauslab.base.arrays import BoolArray, is_number
 from tauslab.base.errors import ModelError
 from tauslab.base.option_names import warn
 from tauslab.model.expressions.host_math import value_of
 from tauslab.model.lattice.data import LatticeData
-from tauslab.model.lattice.parts import FACES
+from tauslab.model.lattice.parts import FACES, positive, short
 from tauslab.model.lattice.placement import ParticleStart
 from tauslab.model.lattice.values import LatticeValues, lattice_values
 from tauslab.model.network.equations import equation_text
@@ -34,6 +34,8 @@ def per_site_network(
         The model is wrong, or has too many species at too many sites.
     """
     _require_no_objects(lattice)
+    if not (is_number(seed) and 0 <= seed < 1 << 64):
+        raise ModelError(f"seed {short(seed)}: a whole number from 0 to 2^64 - 1 is expected")
     values = lattice_values(lattice, parameters)
     total = math.prod(lattice.shape) * len(lattice.species)
     if total > _MOST_SPECIES:
@@ -115,7 +117,7 @@ def _sites_in(lattice: LatticeData, values: LatticeValues, volume: str | float) 
     elif isinstance(volume, str):
         n_sites = float(values.sites_of[lattice.type_number(volume, "well-stirred volume")])
     else:
-        n_sites = volume / lattice.site_volume
+        n_sites = positive(volume, "well-stirred volume", "m^3") / lattice.site_volume
     if not n_sites > 0:
         raise ModelError(f"well-stirred volume {volume!r}: it must be above 0")
     return n_sites

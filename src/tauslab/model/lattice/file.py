@@ -18,6 +18,7 @@ import numpy as np
 
 from tauslab.base.errors import ModelError, OutputError
 from tauslab.base.files.drafts import replacing
+from tauslab.base.files.opening import at_home
 from tauslab.base.files.text import put_attributes, put_text
 from tauslab.base.host import allowed_cores
 from tauslab.model.lattice.canonical import lattice_canonical_text
@@ -46,7 +47,7 @@ def write_lattice(lattice: LatticeData, path: str | os.PathLike[str]) -> Path:
     """
     import h5py
 
-    path = Path(path)
+    path = at_home(path)
     if path.suffix.lower() != ".h5":
         raise ModelError(f"{path}: a model file of a lattice is called .h5")
     lattice_values(lattice)  # refuses a model that is wrong

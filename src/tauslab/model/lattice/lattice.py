@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tauslab.base.door import behind_door
 from tauslab.base.errors import ModelError
+from tauslab.base.files.opening import at_home
 from tauslab.base.host import require_memory
 from tauslab.base.html import Listing
 from tauslab.base.unknown import Hinting, checks_keywords
@@ -154,6 +155,11 @@ class Lattice(Hinting, LatticeData):
 
         The first type, without a mask, fills the lattice. If the first has a mask, later types
         must cover all other sites.
+
+        Raises
+        ------
+        ModelError
+            A name, number or array is not allowed; the message states what is.
         """
         check_name(name, "site type", self._names["site type"])
         if name in VOLUMES:
@@ -168,7 +174,13 @@ class Lattice(Hinting, LatticeData):
                 self._outside = ~np.asarray(mask)
 
     def paint(self, site_type: str, mask: npt.ArrayLike) -> None:
-        """Give the sites of a mask, booleans ``[z, y, x]``, a type."""
+        """Give the sites of a mask, booleans ``[z, y, x]``, a type.
+
+        Raises
+        ------
+        ModelError
+            A name, number or array is not allowed; the message states what is.
+        """
         number = self.type_number(site_type, "paint")
         chosen = np.asarray(mask)
         if chosen.dtype != np.bool_ or chosen.shape != self.shape:
@@ -189,7 +201,13 @@ class Lattice(Hinting, LatticeData):
         return self.sites.array
 
     def add_species(self, *names: str) -> None:
-        """Add one or more kinds of particle."""
+        """Add one or more kinds of particle.
+
+        Raises
+        ------
+        ModelError
+            A name, number or array is not allowed; the message states what is.
+        """
         for name in names:
             if isinstance(name, int | float):
                 raise ModelError(
@@ -205,7 +223,13 @@ class Lattice(Hinting, LatticeData):
 
     @checks_keywords
     def add_parameter(self, name: str, value: Value) -> None:
-        """Add a parameter; `value` may be an expression of other parameters."""
+        """Add a parameter; `value` may be an expression of other parameters.
+
+        Raises
+        ------
+        ModelError
+            A name, number or array is not allowed; the message states what is.
+        """
         check_name(name, "parameter", self.parameters)
         self.parameters[name] = as_expression(value, f"parameter {name}")
 
@@ -257,7 +281,7 @@ class Lattice(Hinting, LatticeData):
             ]
             return
         ends = [name for name in (within, source, target) if name is not None]
-        as_names((*ends, *(() if between is None else between)))
+        as_names((*ends, *(() if between is None else as_names(between))))
         given = sum((within is not None, between is not None, (source or target) is not None))
         if given > 1:
             raise ModelError("diffusion: give one of within=, between= and source= with target=")
@@ -304,6 +328,11 @@ class Lattice(Hinting, LatticeData):
             Area of the surface in m^2; by default computed from the sites.
         name
             ``R1``, ``R2``, ... by position if not given.
+
+        Raises
+        ------
+        ModelError
+            A name, number or array is not allowed; the message states what is.
         """
         name = as_label(name or f"R{len(self.reactions) + 1}", "reaction")
         where = f"reaction {name}"
@@ -382,6 +411,11 @@ class Lattice(Hinting, LatticeData):
             Site type of the sites; optional if there is only one.
         site_types
             Several types, each of which gets `count` or `concentration`.
+
+        Raises
+        ------
+        ModelError
+            A name, number or array is not allowed; the message states what is.
         """
         if site_types is not None:
             if site_type is not None:
@@ -426,6 +460,11 @@ class Lattice(Hinting, LatticeData):
         ----------
         positions
             Sites of particles of each species at the start, as for `place`.
+
+        Raises
+        ------
+        ModelError
+            A name, number or array is not allowed; the message states what is.
         """
         for name in as_names(species):
             if positions is not None:
@@ -461,6 +500,11 @@ class Lattice(Hinting, LatticeData):
         every
             Number of steps between two moves; by default the most that the diffusion coefficient
             permits, up to 1000.
+
+        Raises
+        ------
+        ModelError
+            A name, number or array is not allowed; the message states what is.
         """
         where = f"object {name}"
         kinds = [one for one in self.type_names if one not in {each.name for each in self.objects}]
@@ -503,6 +547,11 @@ class Lattice(Hinting, LatticeData):
         site_type
             Type of the ghost sites outside of an absorbing or held face; by default the first
             type.
+
+        Raises
+        ------
+        ModelError
+            A name, number or array is not allowed; the message states what is.
         """
         chosen = face_names(faces)
         if not chosen:
@@ -633,7 +682,7 @@ class Lattice(Hinting, LatticeData):
         OutputError
             The picture cannot be written.
         """
-        place = None if path is None else Path(path)
+        place = None if path is None else at_home(path)
         figure: Figure = behind_door("Lattice.plot")(self, place, axis, at, ax)
         return figure
 
@@ -653,7 +702,13 @@ class Lattice(Hinting, LatticeData):
     # ---------------------------------------------------------------- using
 
     def write(self, path: str | Path) -> Path:
-        """Write the model as HDF5 (``.h5``), for ``tauslab rdme`` and `tauslab.read`."""
+        """Write the model as HDF5 (``.h5``), for ``tauslab rdme`` and `tauslab.read`.
+
+        Raises
+        ------
+        ModelError
+            The model is wrong, or the file is not named ``.h5`` or cannot be written.
+        """
         return write_lattice(self, path)
 
     def to_network(self, *, seed: int) -> Network:
@@ -662,6 +717,11 @@ class Lattice(Hinting, LatticeData):
         A hop is a reaction, so ``ssa`` has no time-step error (Elf & Ehrenberg, Syst. Biol. 1, 230
         (2004)). The number of particles in a site is not limited. The random initial state is that
         of a lattice run with this `seed`.
+
+        Raises
+        ------
+        ModelError
+            The model is wrong, or an argument is not allowed.
         """
         return per_site_network(self, seed=seed)
 
@@ -676,6 +736,11 @@ class Lattice(Hinting, LatticeData):
             ``lattice``, a site type (all its sites), or a number of cubic metres; a reaction has
             its largest rate of all site types. ``reachable``: each species is well mixed in the
             sites that it can reach.
+
+        Raises
+        ------
+        ModelError
+            The model is wrong, or an argument is not allowed.
         """
         return well_stirred_network(self, volume, parameters)
 

@@ -28,7 +28,7 @@ from tauslab.model.lattice.parts import (
     number,
 )
 from tauslab.model.lattice.site_map import UniformSites
-from tauslab.model.names import AVOGADRO
+from tauslab.model.names import AVOGADRO, require_mapping
 from tauslab.model.network.counts import some
 
 _MOST_IN_GHOST = 4  # times the slots of a site; what hops in beyond would only wait, without end
@@ -94,6 +94,7 @@ def lattice_values(
             f"{lattice.name} has {len(lattice.species)} species; 1 to {MOST_SPECIES} are allowed"
         )
     _check_masks(lattice)
+    require_mapping(overrides or {}, "values of parameters and species", '{"k": 2.0}')
     given = dict(overrides or {})
     numbers_of = {name: given.pop(name) for name in tuple(given) if is_start(lattice, name)}
     values = lattice.parameter_values(given or None)

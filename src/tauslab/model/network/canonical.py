@@ -59,13 +59,13 @@ def with_numbers_of(network: NetworkData, text: str) -> str:
     return "\n".join(_to_parameters(network)) + text[text.index(_SPECIES) :]
 
 
-def write_network(network: NetworkData, path: Path) -> Path:
+def write_network(network: NetworkData, path: str | Path) -> Path:
     """Write a network as TOML that `tauslab.read` reads as an equal one.
 
     Raises
     ------
     ConfigError
-        The path does not end in ``.toml``.
+        It is no path, or does not end in ``.toml``.
     OutputError
         The file cannot be written.
     """

@@ -102,7 +102,7 @@ def no_parameter(name: str, species: Iterable[str], changed: Iterable[str] = ())
     )
 
 
-def meant(name: str, known: Iterable[str]) -> str:
+def meant(name: object, known: Iterable[str]) -> str:
     """The end of a message about `name`, which is not known: the nearest name that is.
 
     >>> meant("k_of", ["k_on", "k_off"])
@@ -112,6 +112,8 @@ def meant(name: str, known: Iterable[str]) -> str:
     >>> meant("Z", ["X"])
     ''
     """
+    if not isinstance(name, str):
+        return ""
     names = list(known)
     if name == "t" and "time" in names:
         return ": the time is 'time'"

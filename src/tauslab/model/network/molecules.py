@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from tauslab.base.arrays import is_number
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import opt
 from tauslab.model.expressions.expression import (
@@ -21,7 +22,7 @@ from tauslab.model.expressions.expression import (
 from tauslab.model.expressions.host_math import value_of
 from tauslab.model.expressions.mass_action import falling_factor
 from tauslab.model.names import AVOGADRO
-from tauslab.model.network.network import Network
+from tauslab.model.network.network import Network, require_network
 
 _KINDS = ("mole", "scaled unit")  # features that converting settles
 NO_UNIT = "no substance unit is stated: amounts are read as molecules"  # how a note begins
@@ -46,7 +47,7 @@ def in_molecules(network: Network, per_unit: float | None = None) -> Network:
     ModelError
         The file does not say what its unit is, or has more than one.
     ConfigError
-        `per_unit` is not above 0, or not finite.
+        `network` is none, or `per_unit` is not above 0, or not finite.
 
     Examples
     --------
@@ -58,11 +59,10 @@ def in_molecules(network: Network, per_unit: float | None = None) -> Network:
     >>> counted.initial_amounts(counted.parameter_values())
     {'A': 200.0}
     """
+    require_network(network, "in_molecules")
     if per_unit is not None:
-        if not (math.isfinite(per_unit) and per_unit > 0):
-            raise ConfigError(
-                f"{opt('amounts', per_unit)} is not allowed: counts of a unit, above 0"
-            )
+        if not (is_number(per_unit) and 0 < per_unit < math.inf):
+            raise ConfigError(f"{opt('amounts', per_unit)} is not allowed: a number above 0")
         return _scaled(network, float(per_unit), chosen=True)
     troubled = [feature for feature in network.features if feature.kind in _KINDS]
     per_unit = network.molecules_per_unit

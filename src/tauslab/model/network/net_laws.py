@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tauslab.model.expressions.expression import Expression, Number, call
 from tauslab.model.expressions.reversible import SignAnalysis
-from tauslab.model.network.network import Feature, Network, Reaction
+from tauslab.model.network.network import Feature, Network, Reaction, require_network
 
 KIND = "net law"
 
@@ -23,6 +23,8 @@ def with_net_laws(network: Network) -> Network:
     ------
     ModelError
         A parameter has no value.
+    ConfigError
+        `network` is none.
 
     Examples
     --------
@@ -34,6 +36,7 @@ def with_net_laws(network: Network) -> Network:
     >>> [(reaction.name, dict(reaction.products)) for reaction in ts.with_net_laws(net).reactions]
     [('R', {'B': 1}), ('R_backwards', {'A': 1})]
     """
+    require_network(network, "with_net_laws")
     signs = SignAnalysis(_counts(network), network.parameter_values(), network.rule_expressions())
     known = {reaction.name for reaction in network.reactions}
     features = [f for f in network.features if f.kind != "reversible"]

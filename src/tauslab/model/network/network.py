@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tauslab.base.arrays import is_number
 from tauslab.base.door import behind_door
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.html import Listing
@@ -201,6 +202,11 @@ class Network(Hinting, NetworkData):
 
         With a distribution, such as ``"lognormal(0, 0.3)"``, it becomes a fixed species whose
         value is drawn for each trajectory (not for ``ode`` and ``cle``).
+
+        Raises
+        ------
+        ModelError
+            The name is malformed or defined twice, or the expression cannot be read.
         """
         tree = as_expression(value, f"parameter {name}")
         if draws_in(tree):
@@ -216,6 +222,11 @@ class Network(Hinting, NetworkData):
         """Add a quantity defined at all times by an expression of species, parameters and rules.
 
         `recorded` makes it an observable of results.
+
+        Raises
+        ------
+        ModelError
+            The name is malformed or defined twice, or the expression cannot be read.
         """
         self._claim(name)
         self.rules[name] = Rule(name, as_expression(expression, f"rule {name}"), recorded)
@@ -233,6 +244,7 @@ class Network(Hinting, NetworkData):
         ModelError
             The species does not exist or already has a rate rule.
         """
+        require_text(name, "the species of a rate rule")
         if name not in self.species:
             raise ModelError(f"rate of {name}: {name!r} is not a species of {self.name}")
         if name in self.rates:
@@ -310,7 +322,9 @@ class Network(Hinting, NetworkData):
         }
         if time is not None:
             if (delay, priority, persistent, initial, early) != (None, None, True, True, True):
-                raise ModelError(f"{where}: delay, priority and so on go with a trigger")
+                raise ModelError(
+                    f"{where}: delay, priority, persistent, initial and early need a trigger"
+                )
             self.events.append(TimedEvent(name, as_expression(time, f"{where}: time"), trees))
             self.add_feature(Feature("timed event", where, "it changes the state"))
         else:
@@ -406,7 +420,7 @@ class Network(Hinting, NetworkData):
             raise ModelError(f"reaction {name!r} is defined twice")
         _require_flag(f"{where}: consuming", consuming)
         if delay is None and not consuming:
-            raise ModelError(f"{where}: consuming=False goes with a delay")
+            raise ModelError(f"{where}: consuming=False needs delay=")
         reactants, products = parse_equation(equation, where)
         if rate is not None:
             constant = as_expression(rate, f"{where}: rate")  # type: ignore[arg-type]
@@ -505,7 +519,7 @@ class Network(Hinting, NetworkData):
         kept = [one for one in parts if one.name != name]
         if len(kept) == len(parts):
             names = [one.name for one in parts]
-            raise ModelError(f"{name!r} is not a {kind} of {self.name}{meant(name, names)}")
+            raise ModelError(f"{name!r:.60} is not a {kind} of {self.name}{meant(name, names)}")
         parts[:] = kept
         self.features[:] = [one for one in self.features if one.element != f"{kind} {name}"]
 
@@ -521,7 +535,7 @@ class Network(Hinting, NetworkData):
         if (rate is None) == (law is None):
             raise ModelError(f"reaction {name}: give either rate= or law=, not both or neither")
         if rate is not None and limit is not None:
-            raise ModelError(f"reaction {name}: limit goes with law; rate has its own")
+            raise ModelError(f"reaction {name}: limit= needs law=")
         if isinstance(rate, builtins.float) and math.isnan(rate):
             raise ModelError(f"reaction {name}: rate=nan is not allowed: a number of 0 or more")
 
@@ -585,10 +599,18 @@ class Network(Hinting, NetworkData):
         return Listing("\n".join(lines))
 
     def write(self, path: str | Path) -> Path:
-        """Write the model as TOML (``.toml``), for ``tauslab run`` and `tauslab.read`."""
+        """Write the model as TOML (``.toml``), for ``tauslab run`` and `tauslab.read`.
+
+        Raises
+        ------
+        ConfigError
+            The file is not named ``.toml``.
+        OutputError
+            The file cannot be written.
+        """
         from tauslab.model.network.canonical import write_network
 
-        return write_network(self, Path(path))
+        return write_network(self, path)
 
     def to_sbml(self, path: str | Path | None = None) -> str:
         """SBML Level 3 Version 2 of the model, which `tauslab.read` reads as the same network.
@@ -799,14 +821,15 @@ class Network(Hinting, NetworkData):
         ModelError
             A parameter's expression uses a species, or is circular.
         """
+        require_mapping(overrides or {}, "values of parameters", '{"k": 2.0}')
         for name, value in (overrides or {}).items():
             if name not in self.parameters:
                 raise ConfigError(
                     f"{name!r} is not a parameter of {self.name}; "
                     f"parameters: {some(self.parameters)}"
                 )
-            if not math.isfinite(value):
-                raise ConfigError(f"parameter {name} cannot be {value}: it must be finite")
+            if not (is_number(value) and math.isfinite(value)):
+                raise ConfigError(f"parameter {name} cannot be {value}: it must be a finite number")
         trees = {**self.parameters, **{k: Number(float(v)) for k, v in (overrides or {}).items()}}
         values: dict[str, float] = {}
         for name in dependency_order(trees, "parameter"):
@@ -842,12 +865,16 @@ class Network(Hinting, NetworkData):
         ModelError
             An amount is negative or not finite.
         """
+        for given, example in ((parameters, '{"k": 2.0}'), (overrides, '{"X": 10}')):
+            require_mapping({} if given is None else given, "values by name", example)
         values = dict(parameters) if parameters is not None else self.parameter_values()
-        for name in overrides or {}:
+        for name, value in (overrides or {}).items():
             if name not in self.species:
                 raise ConfigError(
                     f"{name!r} is not a species of {self.name}; species: {some(self.species)}"
                 )
+            if not is_number(value):
+                raise ConfigError(f"species {name} cannot be {value!r:.60}: it must be a number")
         drawn = self.drawn_amounts()
         trees = {name: species.initial for name, species in self.species.items()}
         trees |= {name: Number(float(value)) for name, value in (overrides or {}).items()}
@@ -867,3 +894,11 @@ class Network(Hinting, NetworkData):
                     f"it must be 0 or more{hint}"
                 )
         return {name: amounts.get(name, 0.0) for name in self.species}
+
+
+def require_network(network: object, function: str) -> None:
+    """Refuse what is no network, such as the path of a model, as an argument of a function."""
+    if not isinstance(network, Network):
+        raise ConfigError(
+            f"{function} takes a network, not {network!r:.80}; ts.read reads one from a file"
+        )

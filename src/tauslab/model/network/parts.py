@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 from tauslab.base.errors import ModelError
 from tauslab.model.expressions.expression import Expression, draws_in
 from tauslab.model.expressions.infix import as_expression
+from tauslab.model.names import require_mapping
 from tauslab.model.network.counts import meant
 from tauslab.model.network.equations import LARGEST_COUNT, checked_count
 
@@ -384,11 +385,19 @@ class NetworkData:
             if name in assigned and one.fixed and one.compartment is None
         ]
 
-    def with_parameters(self, values: Mapping[str, Expression]) -> Self:
-        """A network with other values of some parameters."""
+    def with_parameters(self, values: Mapping[str, float | Expression]) -> Self:
+        """A network with other values of some parameters.
+
+        Raises
+        ------
+        ModelError
+            A name is not a parameter, or a value is not a number.
+        """
+        require_mapping(values, "values of parameters", '{"k": 2.0}')
         result = object.__new__(type(self))
         vars(result).update(vars(self))
-        result.parameters = {**self.parameters, **values}
+        merged: dict[str, Any] = {**self.parameters, **values}
+        result.parameters = merged
         return result
 
     def __copy__(self) -> Self:

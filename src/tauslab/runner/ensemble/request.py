@@ -90,6 +90,7 @@ def ensemble_options(
     )
     if decimal and keywords.resume and keywords.times is None:
         times = times_to_resume(place.get("output"), times)
+    recorded = names_of("record", keywords.record)
     return Options(
         times=times,
         n=n,
@@ -98,8 +99,8 @@ def ensemble_options(
         **{name: whole(value) if name in _WHOLE else value for name, value in plain.items()},
         set=values,
         sweep=_points(keywords, sweep),
-        species=names_of(keywords.species),
-        record=None if keywords.record is None else Record.parse(names_of(keywords.record) or ()),
+        species=names_of("species", keywords.species),
+        record=None if recorded is None else Record.parse(recorded),
         sample=sample,
         extend=keywords.extend,
         **place,

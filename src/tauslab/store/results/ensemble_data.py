@@ -156,7 +156,7 @@ class EnsembleData(Recorded):
     # --- statistics ---
 
     def mean(self, name: str) -> FloatArray:
-        """Mean over the trajectories that had not ended early, ``[time]``, in molecules.
+        """Mean over the trajectories that had not ended early, ``[time]``, in `amount_unit`.
 
         It is the same whether statistics or trajectories were recorded. Samples of an observable
         that are not finite are omitted, with a warning.
@@ -164,14 +164,14 @@ class EnsembleData(Recorded):
         return self._moments(name)[0]
 
     def variance(self, name: str) -> FloatArray:
-        """Variance over the trajectories (divided by n - 1), ``[time]``, in molecules squared.
+        """Variance over the trajectories (divided by n - 1), ``[time]``, in `amount_unit` squared.
 
         For the same trajectories as `mean`.
         """
         return self._moments(name)[1]
 
     def std(self, name: str) -> FloatArray:
-        """Square root of `variance`, ``[time]``, in molecules."""
+        """Square root of `variance`, ``[time]``, in `amount_unit`."""
         return np.sqrt(self.variance(name))
 
     def sem(self, name: str) -> FloatArray:
@@ -293,11 +293,10 @@ class EnsembleData(Recorded):
 
     @property
     def status(self) -> npt.NDArray[np.uint8]:
-        """Final status of each trajectory, ``[trajectory]``; in an unfinished run of done blocks.
+        """Final status of each trajectory, ``[trajectory]``; of an unfinished run, in done blocks.
 
         0 done, 1 absorbed, 2 overflow, 3 step_limit, 4 nan, 5 event_queue, 6 event_cascade,
-        8 delay_queue, 9 negative_delay, 10 delay_history; of an unfinished sweep 255 where a
-        trajectory is not there yet.
+        8 delay_queue, 9 negative_delay, 10 delay_history, 255 unfinished in a sweep.
         """
         return status_of(self)
 

@@ -23,7 +23,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.arrays import FloatArray, IntArray
+from tauslab.base.arrays import FloatArray, IntArray, is_number
 from tauslab.base.errors import ConfigError
 from tauslab.store.results import columns
 from tauslab.store.results.ensemble_data import EnsembleData
@@ -57,8 +57,8 @@ class Modes:
 
 def modes_at(result: EnsembleData, name: str, t: float, alpha: float) -> Modes:
     """Modes of a species or observable at a sample time, from samples or a recorded histogram."""
-    if not 0 < alpha < 1:
-        raise ConfigError(f"alpha must lie between 0 and 1, not {alpha:g}")
+    if not (is_number(alpha) and 0 < alpha < 1):
+        raise ConfigError(f"alpha must be a number between 0 and 1, not {alpha!r:.60}")
     beyond = np.zeros((result.n_points, 2))
     whole = has_samples(result, name) and name in result.species
     if has_samples(result, name):

@@ -17,6 +17,7 @@ from tauslab.base.files.opening import at_home
 from tauslab.base.files.text import plain
 from tauslab.base.option_names import opt, warn
 from tauslab.base.unknown import Hinting
+from tauslab.model.names import require_mapping
 from tauslab.options.values.result_name import require_result_name
 from tauslab.store.targets import require_place
 
@@ -134,6 +135,7 @@ class RunResult(Hinting, ABC):
         ConfigError
             A name that was not swept, what is no number, or values of no point.
         """
+        require_mapping(values, "swept values", '{"k": 2.0}')
         same = np.ones(self.n_points, np.bool_)
         for name, value in values.items():
             if name not in self.points:

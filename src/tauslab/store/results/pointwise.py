@@ -59,10 +59,13 @@ def histogram(
     else:
         try:
             edges = np.histogram_bin_edges(values, "auto" if bins is None else bins)
+            usable = len(edges) > 1 and edges.dtype.kind in "iuf"
         except (TypeError, ValueError):
+            usable = False
+        if not usable:
             raise ConfigError(
                 f"bins={bins!r:.60} is not allowed: a number of 1 or more, or edges that increase"
-            ) from None
+            )
     cells = np.searchsorted(edges, values, side="right") - 1
     cells[values == edges[-1]] -= 1  # the last bin holds its upper edge
     size = len(edges) - 1

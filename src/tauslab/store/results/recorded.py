@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tauslab.base.arrays import BoolArray, FloatArray
+from tauslab.base.arrays import BoolArray, FloatArray, is_number
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.text import plain
 from tauslab.options.record import SAME_TIME, STATE
@@ -143,7 +143,7 @@ class Recorded(RunResult):
         ConfigError
             `t` is none; the nearest one is named.
         """
-        if not isinstance(t, int | float | np.number) or isinstance(t, bool):
+        if not is_number(t) or isinstance(t, bool):
             raise ConfigError(f"t={t!r} is not allowed: a sample time is a number")
         nearest = int(np.argmin(np.abs(self.times - t)))
         span = max(abs(float(self.times[-1])), abs(float(self.times[0])))

@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from tauslab.base.door import behind_door
 from tauslab.base.errors import ConfigError
+from tauslab.base.files.opening import at_home
+from tauslab.options.python_values import listed
 from tauslab.store.results import columns
 from tauslab.store.results.ensemble_data import EnsembleData, Moments
 from tauslab.store.results.modes import ALPHA, Modes, modes_at
@@ -164,8 +166,8 @@ class Result(EnsembleData):
         OutputError
             The picture cannot be written.
         """
-        names = [name] if isinstance(name, str) else name
-        place = None if path is None else Path(path)
+        names = None if name is None else listed(name)
+        place = None if path is None else at_home(path)
         figure: Figure = behind_door("Result.plot")(self, kind, names, t, place, ax=ax)
         return figure
 
@@ -213,6 +215,8 @@ class Result(EnsembleData):
         ConfigError
             The name is not known, or was not recorded.
         """
+        if not isinstance(name, str):
+            raise ConfigError(f"result[NAME] takes one name, not {name!r:.60}")
         if name == "time":
             return self.times
         name = dict(zip(self._names(), main_quantities(self), strict=True)).get(name, name)

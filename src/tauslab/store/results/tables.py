@@ -16,6 +16,7 @@ from tauslab.base.errors import ConfigError
 from tauslab.base.files.drafts import replacing
 from tauslab.base.files.extras import installing
 from tauslab.base.option_names import assigned
+from tauslab.options.python_values import listed
 from tauslab.options.values.texts import some
 from tauslab.store.format.schema import STATUS_NAMES
 from tauslab.store.results import columns
@@ -74,6 +75,7 @@ def table_of(
     ConfigError
         It was not recorded, or a name is not known.
     """
+    names = listed(names)
     if what is None:
         what = next((form for form in WHAT if _holds(result, form)), WHAT[0])
     if what not in WHAT:

@@ -177,7 +177,10 @@ def test_words_of_the_command_line():
         (["--edges", "A=1,0"], "--edges A=1,0: give 2 to 251 finite numbers that increase"),
         (["--edges", "A=x"], "--edges A=x: write NAME=a,b,c with numbers"),
         (["--unknown", "a,a"], "--unknown names a twice"),
-        (["--unknown", "a", "--sample", "b=uniform(0,1)"], "--sample b: only what is --unknown"),
+        (
+            ["--unknown", "a", "--sample", "b=uniform(0,1)"],
+            "--sample b is not among --unknown: leave",
+        ),
         (["--points", "1"], "--points 1 is not allowed"),
         (["--ode-solver", "dopri5", "--substeps", "3"], "--substeps is for"),
         (["-o", "nowhere/x.h5"], "nowhere/x.h5: the folder nowhere does not exist"),

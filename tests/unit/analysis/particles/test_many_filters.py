@@ -100,7 +100,7 @@ def test_parameters_of_a_noise_that_follow_from_others():
 
 def test_what_cannot_be():
     for given, message in (
-        ({"parameters": {"k": 1.0}}, "how many filters"),
+        ({"parameters": {"k": 1.0}}, "the number of filters"),
         ({"parameters": {"k": [1.0, 2.0]}, "filters": 3}, "2 and 3"),
         ({"parameters": {"k": [1.0]}, "number": 2**40}, "number"),
         ({"parameters": {"k": [1.0]}, "resample": "best"}, "systematic"),

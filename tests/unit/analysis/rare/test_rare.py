@@ -127,7 +127,7 @@ def test_an_error_that_is_not_to_be_trusted_is_reported():
     net = ts.Network("yule")
     net.add_species("X", 3)
     net.add_reaction("X -> 2 X", rate=0.7)
-    with pytest.warns(UserWarning, match="runs make the estimate.*take more walkers="):
+    with pytest.warns(UserWarning, match="runs determine the estimate.*take more walkers="):
         actual = weighted(model=net, target="X >= 110", t_end=2.0)
     assert actual.uneven
     assert actual.effective_runs < 8

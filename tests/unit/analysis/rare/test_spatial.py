@@ -41,7 +41,7 @@ def walk(lattice=None, **given):
 
 def test_births_have_the_exact_law():
     """Few walkers and many runs: three standard errors, false alarms 0.3 %."""
-    with pytest.warns(UserWarning, match="4.2 of 12 runs make the estimate"):
+    with pytest.warns(UserWarning, match="4.2 of 12 runs determine the estimate"):
         actual = walk(target="A >= 6", runs=12, walkers=3, bins=3, rounds=3)
     exact = tail(6, SITES * 100)
     assert abs(actual.estimate - exact) < 3 * actual.standard_error < 1.0 * exact
@@ -50,7 +50,7 @@ def test_births_have_the_exact_law():
 
 
 @pytest.mark.validate
-@pytest.mark.filterwarnings("ignore:.* runs make the estimate", "ignore:no walker reached")
+@pytest.mark.filterwarnings("ignore:.* runs determine the estimate", "ignore:no walker reached")
 def test_births_in_planes_have_the_exact_law(monkeypatch, tmp_path):
     """As above; a checkpoint of lattices in slots is that of another search."""
     path = tmp_path / "births.h5"

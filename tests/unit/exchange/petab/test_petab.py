@@ -235,13 +235,13 @@ def test_vectors_are_checked(tmp_path: Path) -> None:
         problem.objective([1.0])
     with pytest.raises(ConfigError, match="sigma"):
         problem.scaled({"sigma": 1.0})
-    with pytest.raises(ConfigError, match="no place"):
+    with pytest.raises(ConfigError, match="not possible"):
         problem.scaled({"k": 0.0})
     with pytest.raises(ConfigError, match="equations"):
         ts.petab.load(tmp_path / "problem.yaml", method=ts.SSA())
     with pytest.raises(ConfigError, match="numbers"):
         problem.objective("k")  # type: ignore[arg-type]
-    for value, message in (("NA", "is missing"), ("-1.5", "has no place")):
+    for value, message in (("NA", "is missing"), ("-1.5", "is not possible")):
         parameters = TABLES["parameters"].replace(" 1.5 1 ", f" {value} 1 ")
         problem = ts.petab.load(written(tmp_path, parameters=parameters), device="cpu")
         with pytest.raises(ConfigError, match=f"parameter k: .*{message}"):

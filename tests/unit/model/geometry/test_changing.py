@@ -128,8 +128,8 @@ def test_a_shape_of_ones_own():
     [
         (lambda: ts.shapes.sphere()(GRID), "give one of radius, area, volume, not 0"),
         (lambda: ts.shapes.sphere(area=1.0)(GRID, radius=1.0), "not 2 of them"),
-        (lambda: ts.shapes.sphere(area="a.b")(GRID), "area = 'a.b' is no finite number"),
-        (lambda: ts.shapes.sphere()(GRID, radius=0.0), "radius = 0: it must be"),
+        (lambda: ts.shapes.sphere(area="a.b")(GRID), "area = 'a.b': a finite number is expected"),
+        (lambda: ts.shapes.sphere()(GRID, radius=0.0), "radius = 0 metres: it must be"),
         (lambda: ts.shapes.sphere(shells={"rim": 0})(GRID, radius=1e-7), "thickness of 0"),
         (lambda: ts.shapes.dividing_sphere(area=1.0)(GRID), "volume has no value"),
         (lambda: ts.shapes.custom(lambda z, y, x: {"a": z})(GRID), "returns masks"),

@@ -90,6 +90,31 @@ def test_growing_and_shrinking():
         (lambda: geometry.cylinder(UNIT, 1.0, 1.0, "w"), "axis 'w'"),
         (lambda: geometry.dilate(np.ones((2, 2, 2), bool), neighbours=8), "neighbours = 8"),
         (lambda: geometry.dilate(np.ones((2, 2, 2), bool), 0), "steps = 0"),
+        (lambda: geometry.dilate(np.ones((2, 2, 2), bool), "1"), "steps = '1': a whole number"),
+        (lambda: geometry.dilate([True]), r"a mask is an array of booleans \[z, y, x\], not"),
+        (lambda: geometry.sphere(np.ones((2, 2, 2)), 1.0), "a lattice is expected, not ndarray"),
+        (lambda: geometry.sphere(UNIT, "big"), "radius = 'big': a number"),
+        (lambda: geometry.sphere(UNIT, 1.0, 3), "3: three coordinates, z, y, x, are expected"),
+        (lambda: geometry.ellipsoid(UNIT, 2.0), "2.0: three coordinates, z, y, x, are expected"),
+        (lambda: geometry.box(UNIT, (0, 0), (1, 1)), r"\(0, 0\): three coordinates, z, y, x, are"),
+        (
+            lambda: geometry.union(np.ones((2, 2, 2), bool), np.ones((3, 3, 3), bool)),
+            r"masks must have one shape, not \[2, 2, 2\] and \[3, 3, 3\]",
+        ),
+        (
+            lambda: geometry.obstacles(UNIT, np.ones((2, 2, 2), bool), 1.0, 0.1, seed=1),
+            r"inside must be booleans \[9, 10, 11\]",
+        ),
+        (
+            lambda: geometry.obstacles(UNIT, np.ones(UNIT.shape, bool), 1.0, "half", seed=1),
+            "fraction 'half'; it must be from 0 to 1",
+        ),
+        (lambda: geometry.resample_labels(UNIT, np.ones((2, 2, 2)), "a"), "voxel 'a': one edge"),
+        (lambda: geometry.resample_labels(UNIT, [1], 1.0), "labels have 1 axes; a volume has thr"),
+        (
+            lambda: geometry.paint_labels(UNIT, np.ones(UNIT.shape, int), ["in"]),
+            "site_types: a mapping such as",
+        ),
     ],
 )
 def test_wrong_shapes(call, message):

@@ -63,7 +63,7 @@ def test_sizes_that_do_not_fit_are_told_with_the_shape_that_does(tmp_path):
     with pytest.raises(ModelError, match=r"has \[3, 4, 5\]: voxel takes other sizes to it"):
         read(model(tmp_path, "v.npy"))
     for wrong in ("0", "[1e-8, -1e-8, 1e-8]"):
-        with pytest.raises(ModelError, match="its edges are metres above 0"):
+        with pytest.raises(ModelError, match="one edge in metres, or three, above 0"):
             read(model(tmp_path, "v.npy", f"voxel = {wrong}"))
     lattice = read(model(tmp_path, "v.npy", "voxel = 10e-9", shape="[12, 20, 30]"))
     assert lattice.shape == (12, 20, 30)

@@ -185,7 +185,7 @@ def test_overrides_are_checked() -> None:
     network = _network()
     with pytest.raises(ConfigError, match="'K' is not a parameter of demo; parameters: k, k2"):
         network.parameter_values({"K": 1.0})
-    with pytest.raises(ConfigError, match="parameter k cannot be inf: it must be finite"):
+    with pytest.raises(ConfigError, match="parameter k cannot be inf: it must be a finite number"):
         network.parameter_values({"k": math.inf})
     with pytest.raises(ConfigError, match="'k' is not a species of demo; species: X, Y, Fuel"):
         network.initial_amounts(overrides={"k": 1.0})

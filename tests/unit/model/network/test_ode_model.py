@@ -161,7 +161,7 @@ def test_a_law_has_a_limit_in_toml_and_in_python():
 
 
 def test_a_rate_has_its_own_limit():
-    with pytest.raises(ModelError, match="limit goes with law; rate has its own"):
+    with pytest.raises(ModelError, match="limit= needs law="):
         ts.Network("x").add_reaction("2 X ->", rate=1, limit="X ^ 2")
 
 

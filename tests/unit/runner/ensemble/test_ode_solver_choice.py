@@ -68,5 +68,5 @@ def test_the_choice_is_told_and_the_same_again(capsys, tmp_path):
 def test_networks_of_dbn_name_their_solver():
     assert ts.ODE().settings("dopri5").solver == "dopri5"
     assert ts.ODE().settings().solver == "auto"
-    with pytest.raises(ConfigError, match=r'auto"? is a choice of runs'):
+    with pytest.raises(ConfigError, match=r'auto"? is not possible'):
         ts.ODE(solver="auto").settings("dopri5")

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from tauslab.analysis.filters.fitting.surface import Quadratic
-from tauslab.analysis.filters.parameters import ParameterResult
+from tauslab.analysis.filters.parameters import ParameterResult, checked_level
 from tauslab.base.arrays import FloatArray
-from tauslab.base.errors import ConfigError
 from tauslab.model.portable import normal_quantile
 from tauslab.store.checking.opening import FIT
 from tauslab.store.results.array_result import named_columns, numbers_or_none
@@ -78,10 +77,15 @@ class FitResult(ParameterResult):
         return self[name] * self._error_of_log(name)
 
     def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval of a parameter; its bounds are above 0."""
-        if not 0 < level < 1:
-            raise ConfigError(f"level = {level:g} is not allowed: between 0 and 1")
-        factor = float(normal_quantile(np.array([0.5 + level / 2]))[0]) * self._error_of_log(name)
+        """Confidence interval of a parameter; its bounds are above 0.
+
+        Raises
+        ------
+        ConfigError
+            The name is not a parameter, or `level` is not between 0 and 1.
+        """
+        middle = 0.5 + checked_level(level) / 2
+        factor = float(normal_quantile(np.array([middle]))[0]) * self._error_of_log(name)
         return self[name] * math.exp(-factor), self[name] * math.exp(factor)
 
     def facts(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tauslab.base.arrays import FloatArray, IntArray
+from tauslab.base.arrays import FloatArray, IntArray, is_number
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import assigned
 from tauslab.model.lattice.data import LatticeData
@@ -83,10 +83,10 @@ def choose_time_step(
     ConfigError
         An option is not allowed.
     """
-    if not 0 < max_hop < 0.5:
+    if not (is_number(max_hop) and 0 < max_hop < 0.5):
         raise ConfigError(
-            f"{assigned('max_hop')}{max_hop:g}: a hop probability must be above 0 and below 1/2, "
-            "where every particle would move at every step"
+            f"{assigned('max_hop')}{max_hop!r:.60}: a hop probability must be above 0 and "
+            "below 1/2, where every particle would move at every step"
         )
     fastest = fastest_hop(lattice, values)
     tau = step if step is not None else lattice.step

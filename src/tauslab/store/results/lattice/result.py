@@ -253,8 +253,12 @@ class LatticeResult(RecordedLattice):
     def to_pandas(self, names: Sequence[str] = (), what: str | None = None) -> pd.DataFrame:
         """Counts as a `pandas.DataFrame`: a row per sample, replica 0 first.
 
-        `names` leaves out other species; ``what="counts_by_site_type"`` has a row per sample and
-        site type. Raises a `ConfigError` without pandas.
+        `names` selects species; ``what="counts_by_site_type"`` has a row per sample and site type.
+
+        Raises
+        ------
+        ConfigError
+            A name is not a species, or pandas is not installed.
         """
         return to_pandas(lattice_table(self, names, what))
 
