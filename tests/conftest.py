@@ -107,6 +107,11 @@ _ON_LANES = (
     "kernels/exact/test_random_models.py", "kernels/exact/test_thinning.py",
     "unit/docs/test_docs_tutorial.py", "unit/docs/test_doctests.py",
 )  # fmt: skip
+# Their kernels run for far longer than a compiler takes to optimise them.
+_OPTIMISED = (
+    "statistics/test_coverage.py", "unit/analysis/filters/test_fit.py",
+    "unit/analysis/filters/test_smc2.py",
+)  # fmt: skip
 
 _MOST_CPU = 5.0  # seconds of a test that every run has; what takes longer is for `validate`
 _TEARDOWN = "teardown of all tests, with all ranks that they started"
@@ -265,8 +270,8 @@ def _own_cache(
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _not_on_lanes(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Run one trajectory after another where that is as good a test."""
+def _compiled_for(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run one trajectory after another where that is as good a test; optimise what takes long."""
     inside = request.path.relative_to(DATA.parent).as_posix()
     single = inside.startswith(_NOT_ON_LANES) and not inside.startswith(_ON_LANES)
     validates = "validate" in request.config.option.markexpr
@@ -274,6 +279,8 @@ def _not_on_lanes(request: pytest.FixtureRequest) -> Iterator[None]:
         if single and not validates and "lanes" not in inside:
             patch.setattr(CpuBackend, "style", replace(CpuBackend.style, simd=False))
             patch.setenv("TAUSLAB_TEST_SINGLE", "1")  # for ranks: programs/fork_server.py
+        if inside in _OPTIMISED and os.environ.get("TAUSLAB_CXXFLAGS") == quick_flags():
+            patch.delenv("TAUSLAB_CXXFLAGS")
         yield
 
 

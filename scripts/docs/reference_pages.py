@@ -84,7 +84,7 @@ HIDDEN: Mapping[str, tuple[str, ...]] = {
         "require_the_time", "rule_expressions", "set_by_events",
     ),
     "Ensemble": (
-        "advance_while", "ancestors_on_host", "backend", "begin_copy", "copy_from", "expect", "given", "go_on",
+        "advance_while", "ancestors_on_host", "backend", "begin_copy", "expect", "given", "go_on",
         "go_on_by", "halve", "in_groups", "joined", "lay", "lift", "none_ended", "own_counts",
         "own_values", "put", "save_with", "settle_objects", "shares", "stored", "stream", "types_of",
     ),

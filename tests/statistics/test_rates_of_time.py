@@ -42,7 +42,7 @@ class Rate:
         """Integral from 0, of what decays exponentially."""
         nodes, weights = np.polynomial.legendre.leggauss(20)
         ends = [0.0, *(t for t in self.breaks if t < to), to]
-        ends = np.unique(np.concatenate([np.linspace(a, b, 401) for a, b in pairwise(ends)]))
+        ends = np.unique(np.concatenate([np.linspace(a, b, 11) for a, b in pairwise(ends)]))
         half = np.diff(ends)[:, None] / 2
         times = ends[:-1, None] + half * (1 + nodes)
         law = parse(self.text)
@@ -159,9 +159,9 @@ def p_value(counts: np.ndarray, distribution: scipy.stats.rv_discrete) -> float:
     return float(scipy.stats.chisquare(observed, expected * len(counts) / expected.sum()).pvalue)
 
 
-def run(problem: Problem, n: int = N, **options):
+def run(problem: Problem, **options):
     given = {"record": "trajectories", "quiet": True, "device": "cpu", "seed": 5, **options}
-    return ts.run(problem.network, n=n, times=[0.0, *problem.times], **given)
+    return ts.run(problem.network, n=N, times=[0.0, *problem.times], **given)
 
 
 @compiler

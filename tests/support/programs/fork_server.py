@@ -24,6 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tauslab.kernels.backends.cache import csrc_digest
 from tauslab.kernels.backends.cpu import CpuBackend
 
 USUAL = (
@@ -39,7 +40,7 @@ USUAL = (
 
 
 def import_usual() -> None:
-    """Import what most programs do; MPI is loaded by an h5py with MPI alone, and not started."""
+    """Load what most programs load; MPI is loaded by an h5py with MPI alone, and not started."""
     import mpi4py
 
     spec = importlib.util.find_spec("h5py")
@@ -48,8 +49,10 @@ def import_usual() -> None:
     for name in USUAL:
         with contextlib.suppress(ImportError):  # readers of some formats are extras
             importlib.import_module(name)
+    csrc_digest()  # reads all kernels
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 class Server:

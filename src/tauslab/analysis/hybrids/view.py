@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,8 +17,6 @@ from tauslab.model.network.counts import some
 
 if TYPE_CHECKING:
     from tauslab.analysis.hybrids.driver import HybridRun
-
-CellHook: TypeAlias = Callable[["HybridView"], Any]
 
 
 class HybridView:

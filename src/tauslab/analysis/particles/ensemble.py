@@ -990,15 +990,11 @@ class Ensemble:
         if self._initial or self._motion.draws or number:
             self._begin(self._options.set)
 
-    def copy_from(self, copies: Copies, *, alike: bool) -> None:
-        """Copy states, status and values of particles to as many; weights are unchanged.
-
-        `alike`: a particle has the same values as its copy. Collective.
-        """
-        self.begin_copy(copies, alike=alike)()
-
     def begin_copy(self, copies: Copies, *, alike: bool) -> Callable[[], None]:
-        """Launch what `copy_from` needs; what is returned does it. Collective."""
+        """Begin to copy states, status and values of particles; the function returned ends it.
+
+        Weights are unchanged. `alike`: a particle has the same values as its copy. Collective.
+        """
         if not alike and any(np.ndim(v) for v in self._rows.values()):
             return lambda: self._copy_rows(self.ancestors_on_host(copies))
         take = self._motion.begin_copy(copies)

@@ -23,11 +23,6 @@ def lattice_canonical_text(lattice: LatticeData) -> str:
     return "\n".join(_lines(lattice)) + "\n"
 
 
-def lattice_sha256(lattice: LatticeData) -> str:
-    """SHA-256 of `lattice_canonical_text`, as 64 hexadecimal digits."""
-    return hashlib.sha256(lattice_canonical_text(lattice).encode()).hexdigest()
-
-
 def positions_sha256(positions: Positions) -> str:
     """SHA-256 of positions as little-endian 64-bit integers."""
     return hashlib.sha256(positions.astype("<i8").tobytes()).hexdigest()

@@ -10,7 +10,7 @@ import tauslab as ts
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.kernels.lattice.codegen import pass_length, reaction_passes
 from tauslab.kernels.lattice.lowering import lower_lattice
-from tauslab.model.lattice.canonical import lattice_sha256
+from tauslab.model.lattice.canonical import lattice_canonical_text
 from tauslab.model.lattice.values import lattice_values
 
 N_A = 6.02214076e23
@@ -295,11 +295,11 @@ def test_a_count_that_is_not_whole_is_rounded_with_a_warning():
 
 
 def test_the_hash_sees_what_matters():
-    first = lattice_sha256(cell())
-    assert lattice_sha256(cell()) == first
+    first = lattice_canonical_text(cell())
+    assert lattice_canonical_text(cell()) == first
     renamed = cell()
     renamed.name = "other"
-    assert lattice_sha256(renamed) == first
+    assert lattice_canonical_text(renamed) == first
     for change in (
         lambda m: m.place("A", count=1, site_type="cell"),
         lambda m: m.place("A", positions=[[1, 1, 1]]),
@@ -309,7 +309,7 @@ def test_the_hash_sees_what_matters():
     ):
         changed = cell()
         change(changed)
-        assert lattice_sha256(changed) != first
+        assert lattice_canonical_text(changed) != first
 
 
 def test_numbers_are_put_into_parameters() -> None:
