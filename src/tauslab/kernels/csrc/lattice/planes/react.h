@@ -180,7 +180,11 @@ DEVICE void thin_ahead(const Lattice &l, const StepDraws &s, const Bits &number,
     Draw drawn = {};
     i32 words = 0;
     NO_UNROLL for (int e = 0; e < 2 * N_TYPES; ++e) {
-        thin(l, s, number, l.thinned[3 * e], words, drawn, all);
+        const i32 end = l.thinned[3 * e];
+        NO_UNROLL while (words < end && any_site(all)) {
+            const i32 next = (words | 3) + 1;
+            thin(l, s, number, next < end ? next : end, words, drawn, all);
+        }
         thinned_ahead(desk, e) = all;
     }
 }
