@@ -32,8 +32,7 @@ from tauslab.kernels.lattice.planes import (
     LatticeEngineName,
     engine_of,
     missing_in_planes,
-    teams_of,
-    threads_of_team,
+    threads_of_block,
 )
 from tauslab.kernels.lattice.planes_engine import PlanesEngine
 
@@ -511,7 +510,7 @@ def test_warps_have_the_bits_of_a_cpu(cpu, tmp_path, monkeypatch, name, order, t
     if not teamed:
         monkeypatch.setattr(choice, "FEW_WORDS", 0)
     lattice = binding((3, 4, 64), 3, frequent=30) if name == "frequent" else cases()[name]()
-    threads = threads_of_team(lattice) * teams_of(lattice)
+    threads = threads_of_block(lattice)
     states = []
     for backend in (cpu, EmulatedLattices(tmp_path, threads, order, counter=cpu)):
         engine = started(backend, lattice)

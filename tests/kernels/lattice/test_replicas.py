@@ -17,7 +17,7 @@ from tauslab.kernels.lattice import planes
 from tauslab.kernels.lattice import replicas as module
 from tauslab.kernels.lattice.codegen import tile_of
 from tauslab.kernels.lattice.engine import LatticeEngine
-from tauslab.kernels.lattice.planes import teams_of, threads_of_team
+from tauslab.kernels.lattice.planes import threads_of_block
 from tauslab.kernels.lattice.planes_engine import PlanesEngine
 from tauslab.kernels.lattice.planes_replicas import PlanesReplicas
 from tauslab.kernels.lattice.replicas import LatticeReplicas
@@ -126,7 +126,7 @@ def test_lattices_in_planes_on_warps(name, teamed, cpu, tmp_path, monkeypatch):
     expected = one_by_one(cpu, lattice, range(4, 6), made=PlanesEngine)
     begun = PlanesReplicas(cpu, lattice)
     begun.begin([(lattice, number) for number in range(4, 6)], 7)
-    threads = threads_of_team(lattice) * teams_of(lattice)
+    threads = threads_of_block(lattice)
     lattices = PlanesReplicas(EmulatedLattices(tmp_path, threads, 7, counter=cpu), lattice)
     lattices.take_up(begun.host_cells(), begun.rest)
     assert (lattices.count() == begun.count()).all()

@@ -217,13 +217,11 @@ static void give_way() {
 
 // Blocks that wait for some others only.
 static void signal_blocks(u32 *cell, u32 number) {
-    block_operation();
     if (current % FIBERS_OF_BLOCK == 0) *cell = number;
 }
 
 static void wait_for_blocks(const u32 *cell, u32 number) {
-    while (current % FIBERS_OF_BLOCK < 32 && cell && (i32)(*cell - number) < 0) yield();
-    block_operation();
+    while (cell && (i32)(*cell - number) < 0) yield();
 }
 
 static u32 wait_for_count(const u32 *cell, u32 least) {

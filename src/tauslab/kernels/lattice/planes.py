@@ -32,6 +32,12 @@ MANY_WORDS = 1 << 18  # from here on there are MOST_BLOCKS
 # Warps have one species each where there are at most so many words: FEW_BLOCKS teams on each of the
 # multiprocessors of a large GPU; or twice as many of both, with registers for so many species.
 FEW_WORDS, FEW_SPECIES = 1 << 14, 3
+# Where there are at most so many words and species, teams have helpers, and multiprocessors room
+# for so many blocks.
+HELPED_WORDS, HELPED_SPECIES, HELPED_BLOCKS = 1 << 13, 5, 2
+# Particles of a species in a site of which helpers decide, with at least MANY_AHEAD_DENSITY
+# particles a site at the start and with fewer.
+MANY_AHEAD_DENSITY, MANY_AHEAD, FEW_AHEAD = 0.5, 4, 2
 LEAST_DENSITY = 0.02  # particles a site where they are, at the start
 LEAST_SITES = 1 << 19  # with fewer a GPU takes longer than for slots, but for these:
 DENSE, LEAST_DENSE_SITES = 0.1, 1 << 18
@@ -107,8 +113,26 @@ def teams_of(lattice: LoweredLattice) -> int:
     return max(1, threads // threads_of_team(lattice))
 
 
+def threads_of_block(lattice: LoweredLattice) -> int:
+    """Threads of a block of a GPU: of its teams, and as many helpers where there are some."""
+    return threads_of_team(lattice) * teams_of(lattice) * (1 + _has_helpers(lattice))
+
+
+def _has_helpers(lattice: LoweredLattice) -> bool:
+    few = _has_few_words(lattice) and _all_words(lattice) <= HELPED_WORDS
+    return few and 1 < len(lattice.species) <= HELPED_SPECIES
+
+
+def _levels_ahead(lattice: LoweredLattice) -> int:
+    """Particles of a species in a site of which helpers decide the hops."""
+    most = MANY_AHEAD if lattice.start.density >= MANY_AHEAD_DENSITY else FEW_AHEAD
+    return min(most, 16 // len(lattice.species)) * _has_helpers(lattice)
+
+
 def _blocks_of(lattice: LoweredLattice) -> int:
     words = _all_words(lattice)
+    if _has_helpers(lattice):
+        return HELPED_BLOCKS
     if _has_few_words(lattice):
         return FEW_BLOCKS if words <= FEW_WORDS else 2 * FEW_BLOCKS
     return MOST_BLOCKS if words >= MANY_WORDS else MANY_BLOCKS
@@ -286,6 +310,7 @@ def planes_header(lattice: LoweredLattice, *, cut: bool = False) -> str:
         "TABLE_ENTRIES": len(tables.array),
         "TEAMS": teams_of(lattice),
         "PLANE_BLOCKS": _blocks_of(lattice),
+        "LEVELS_AHEAD": _levels_ahead(lattice),
         **{name: tables.offsets[name] for name in ("REACTANTS", "PRODUCT_START", "PRODUCTS")},
     }
     listed = {

@@ -25,6 +25,7 @@ from tauslab.kernels.lattice.planes import (
     planes_in_slots,
     reaction_masks,
     teams_of,
+    threads_of_block,
     threads_of_team,
     words_of,
 )
@@ -41,7 +42,7 @@ _NO_EDGES: dict[str, Any] = {
     "apart": 0, "number": 0,
 }  # fmt: skip
 _ALIGNED = 32  # words of a warp, or of vectors
-_MOST_WATCHED = 1024  # words of a plane: blocks look at those of three planes after each pass
+_MOST_WATCHED = 1024  # words of a plane: in larger ones all blocks wait for each other
 
 
 def planes_program(backend: Backend, lattice: LoweredLattice, *, cut: bool = False) -> Program:
@@ -98,12 +99,13 @@ class PlanesMemory(SlabMemory):
     def _make_memory(self) -> None:
         empty, species = self.backend.empty, len(self.lattice.species)
         planes = PLANES_OF_SLOTS[self.lattice.slots]
+        sets = species if self._teamed else 1
+        buffers = 4 if self._teamed and not (self.slab.below or self.slab.above) else 2
         self._stride = _aligned(self.words)
         self._moved_stride = self._stride + 2 * _aligned(self.plane_words)
         self._stayed = empty((species, planes, self._stride), np.uint32)
-        self.moved = empty((2, 2, species, planes, self._moved_stride), np.uint32)
-        sets = species if self._teamed else 1
-        self.more = empty((2, sets, self._moved_stride), np.uint32)
+        self.moved = empty((buffers, 2, species, planes, self._moved_stride), np.uint32)
+        self.more = empty((buffers, sets, self._moved_stride), np.uint32)
         self._heads = empty((2, self._stride), np.int32)
         for buffer in (self._stayed, self.moved, self.more):
             self.backend.clear(buffer, self.stream)
@@ -382,7 +384,7 @@ class PlanesEngine(PlanesMemory):
         self.threads, each = 1, max(1, backend.sites_of_a_block // WORD)
         if backend.style.warp > 1:
             teams = teams_of(lattice)
-            self.threads, each = threads_of_team(lattice) * teams, WORD * teams
+            self.threads, each = threads_of_block(lattice), WORD * teams
         resident = self.program.resident_blocks("planes_steps", self.threads)
         self.blocks = max(1, min(resident // sharing, -(-self.words // each)))
         self._chunk = -(-self.plane_words // WORD)

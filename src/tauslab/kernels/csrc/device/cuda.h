@@ -627,23 +627,23 @@ DEVICE void grid_barrier(u64 *cell, i64 blocks, u32 &arrivals) {
     grid_wait(cell, arrivals);
 }
 
-// The same for blocks that wait for some others only. Each has a cell, in which it counts where it has come to.
+// The same for blocks that wait for some others only. Each has a cell, in which it counts where it has come to, after a
+// barrier of its threads.
 DEVICE void signal_blocks(u32 *cell, u32 number) {
-    __syncthreads();
     if (threadIdx.x == 0)
         asm volatile("st.release.gpu.global.u32 [%0], %1;" : : "l"(cell), "r"(number) : "memory");
 }
 
-// `cell` is that of a block to wait for, another for each thread of the first warp; null: for none.
+// `cell` is that of a block to wait for, another for each thread; null: for none.
+// A barrier of the block's threads has to follow.
 DEVICE void wait_for_blocks(const u32 *cell, u32 number) {
-    if (threadIdx.x < 32 && cell) {
+    if (cell) {
         u32 now;
         do {
             asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(cell) : "memory");
         } while ((i32)(now - number) < 0);
         asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(cell) : "memory");
     }
-    __syncthreads();
 }
 
 // The same of cells that count: waits until one holds `least` or more, and returns what it holds.

@@ -119,17 +119,21 @@ struct Meeting {
     u32 phases;
 
     DEVICE_MEMBER void arrive() {
-        if (apart)
+        if (apart) {
+            BARRIER();
             signal_blocks(own, ++phases);
-        else
+        } else {
             grid_arrive(cell, BLOCKS, arrivals);
+        }
     }
 
     DEVICE_MEMBER void wait() {
-        if (apart)
+        if (apart) {
             wait_for_blocks(near, phases);
-        else
+            BARRIER();
+        } else {
             grid_wait(cell, arrivals);
+        }
     }
 };
 

@@ -97,44 +97,78 @@ DEVICE void decide_level(const u32 *thresholds, const StepDraws &s, const WordSe
     plus = hop & ~side;
 }
 
+// Decides which particles of the lowest levels would hop if they were there, along all axes of a pass.
+DEVICE void decide_ahead(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g, int departs,
+                         Desk &desk) {
+    if constexpr (AHEAD > 0) {
+        const int species = desk.species;
+        if (classes_of(species) == 0) return;
+        const u32 *const thresholds = l.hop_bits + 64 * first_class(species);
+        NO_UNROLL for (int axis = departs; axis >= 0 && axis <= (departs > 0 ? departs : (int)l.axes_together); ++axis) {
+            const u32 draws = after_round_0(s, hop_address(axis, species, 0, 0));
+            Doors<MOST_CLASSES> doors;
+            load_doors(l, g, axis, species, doors);
+            NO_UNROLL for (int level = 0; level < AHEAD; ++level)
+                decide_level<AHEAD_BLOCKS>(thresholds, s, series, draws, level, on_words(~0u), doors,
+                                hops_ahead(desk, axis, species, level, MINUS),
+                                hops_ahead(desk, axis, species, level, PLUS));
+        }
+    }
+}
+
 struct Moves {
     Bits minus[PLANES], plus[PLANES];
 };
 
+// Decides about the particles from number AHEAD on.
+DEVICE void decide_from(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g, int axis,
+                        int species, const Bits (&n)[PLANES], Bits there, Moves &moves) {
+    constexpr int FIRST = AHEAD ? AHEAD : FIRST_LEVELS;
+    const u32 *const thresholds = l.hop_bits + 64 * first_class(species);
+    const u32 draws = after_round_0(s, hop_address(axis, species, 0, 0));
+    Bits next = beyond(n, 1), minus, plus;
+    Doors<MOST_CLASSES> doors;
+    load_doors(l, g, axis, species, doors);
+    NO_UNROLL for (int level = 0; !AHEAD && level < FIRST_LEVELS && any_site(there); ++level) {
+        decide_level<2>(thresholds, s, series, draws, level, there, doors, minus, plus);
+        count_up<0>(moves.minus, minus, LOW_PLANES);
+        count_up<0>(moves.plus, plus, LOW_PLANES);
+        there = next;
+        next = beyond(n, 2);
+    }
+    NO_UNROLL for (int level = FIRST; level < SLOTS; ++level) {
+        if (level == FIRST)
+            there = beyond(n, FIRST);
+        else if (level == FIRST + 1)
+            there = beyond(n, FIRST + 1);
+        else {
+            there = on_words(~0u);
+            UNROLL for (int i = 0; i < PLANES; ++i)
+                there = majority(n[i], all_or_none(~((u32)level + 1) >> i & 1), there);
+        }
+        if (!any_site(there)) break;
+        decide_level<1>(thresholds, s, series, draws, level, there, doors, minus, plus);
+        count_up<0>(moves.minus, minus);
+        count_up<0>(moves.plus, plus);
+    }
+}
+
 // Decides about all particles of a species; takes those that hop out of `n`.
 DEVICE void decide(const Lattice &l, const StepDraws &s, const WordSeries &series, const WordGroup &g, int axis,
-                   int species, Bits (&n)[PLANES], Moves &moves) {
+                   int species, Bits (&n)[PLANES], Moves &moves, Desk &desk) {
     moves = {};
     if constexpr (MOST_CLASSES > 0) {
         if (classes_of(species) == 0) return;
-        Bits there = beyond(n, 0), next = beyond(n, 1), minus, plus;
-        if (!any_site(there)) return;
-        const u32 *const thresholds = l.hop_bits + 64 * first_class(species);
-        const u32 draws = after_round_0(s, hop_address(axis, species, 0, 0));
-        Doors<MOST_CLASSES> doors;
-        load_doors(l, g, axis, species, doors);
-        NO_UNROLL for (int level = 0; level < FIRST_LEVELS && any_site(there); ++level) {
-            decide_level<2>(thresholds, s, series, draws, level, there, doors, minus, plus);
-            count_up<0>(moves.minus, minus, LOW_PLANES);
-            count_up<0>(moves.plus, plus, LOW_PLANES);
-            there = next;
-            next = beyond(n, 2);
+        UNROLL for (int level = 0; level < AHEAD; ++level) {
+            const Bits those = beyond(n, level);
+            count_up<0>(moves.minus, those & hops_ahead(desk, axis, species, level, MINUS));
+            count_up<0>(moves.plus, those & hops_ahead(desk, axis, species, level, PLUS));
         }
-        NO_UNROLL for (int level = FIRST_LEVELS; level < SLOTS; ++level) {
-            if (level == FIRST_LEVELS)
-                there = beyond(n, FIRST_LEVELS);
-            else if (level == FIRST_LEVELS + 1)
-                there = beyond(n, FIRST_LEVELS + 1);
-            else {
-                there = on_words(~0u);
-                UNROLL for (int i = 0; i < PLANES; ++i)
-                    there = majority(n[i], all_or_none(~((u32)level + 1) >> i & 1), there);
-            }
-            if (!any_site(there)) break;
-            decide_level<1>(thresholds, s, series, draws, level, there, doors, minus, plus);
-            count_up<0>(moves.minus, minus);
-            count_up<0>(moves.plus, plus);
-        }
+        Bits there = beyond(n, AHEAD);
+        if (any_site(there))
+            decide_from(l, s, series, g, axis, species, n, there, moves);
+        else if (!AHEAD)
+            return;
         subtract(n, moves.minus);
         subtract(n, moves.plus);
     }

@@ -15,7 +15,7 @@
 // the step ends: reactions, and particles that waited. `step` is that which ends; hops are of the one that goes on.
 struct Pass {
     int arrives, departs;
-    int buffer;  // of `moved`, that is read; the other is written
+    int buffer;  // of `moved`, that is read; the next one is written
     u64 step;
     u64 *counts;  // of the state at the end of the step, see `count_words`; may be null
 };
@@ -86,8 +86,6 @@ DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, cons
             arrive_from_faces(l, s, g, pass.arrives, species, n);
         }
         put(desk, species, n);
-        if (pass.arrives == 2 && species < DRAWN_TOGETHER && 4 * species < l.thinned[6 * N_TYPES - 3])
-            draw_for_all(species, draw_of_words(s, word_series(s, number), plane_address(CANDIDATES, (u32)species)), desk);
     });
     if (leads(desk) && first_own() == 0) note_of(desk) = waits != 0;
     meet_others(desk);
@@ -105,7 +103,7 @@ DEVICE void take_in(const Lattice &l, const WordGroup &g, const Pass &pass, cons
 DEVICE void leave(const Lattice &l, const WordGroup &g, const Pass &pass, const Bits &number, Desk &desk) {
     const StepDraws s = draws_of_hops(l, pass);
     const WordSeries series = word_series(s, number);
-    const int buffer = 1 - pass.buffer;
+    const int buffer = next_buffer(pass.buffer);
     Bits over = {};
     bool again = false;
     NO_UNROLL for (int axis = pass.departs;;) {
@@ -118,7 +116,7 @@ DEVICE void leave(const Lattice &l, const WordGroup &g, const Pass &pass, const 
             Bits n[PLANES];
             Moves moves;
             take(desk, species, n);
-            decide(l, s, series, g, axis, species, n, moves);
+            decide(l, s, series, g, axis, species, n, moves, desk);
             if (keeps) {
                 keep_moves(l, g, buffer, species, moves, more);
                 store_counts(l, g, species, n);
@@ -144,6 +142,18 @@ DEVICE void leave(const Lattice &l, const WordGroup &g, const Pass &pass, const 
     }
 }
 
+// What a pass needs no counts for, where each species has a warp: it is done before the words beside are waited for.
+DEVICE void do_ahead(const Lattice &l, u32 first, const Pass &pass, Desk &desk) {
+    if (TEAM_WARPS == 1) return;
+    WordGroup g = {};
+    g.first = first;
+    const Bits number = on_words(word_number(l, first));
+    fetch_masks(l, g, pass.arrives == 2, pass.departs, desk);
+    if (N_CAUSES && pass.arrives == 2 && leads(desk)) thin_ahead(l, step_draws(l.seed, pass.step, (u32)l.replica), number, desk);
+    const StepDraws s = draws_of_hops(l, pass);
+    decide_ahead(l, s, word_series(s, number), g, pass.departs, desk);
+}
+
 // Words of a pass.
 DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass, const Way &way, Desk &desk) {
     WordGroup g = {};
@@ -151,7 +161,6 @@ DEVICE_SHARED void do_words(const Lattice &l, u32 first, const Pass &pass, const
     look_around(l, way, g);
     Bits number;
     UNROLL for (int i = 0; i < PLANE_WORDS; ++i) word_of(number, i) = word_number(l, first + (u32)i);
-    if (TEAM_WARPS > 1) fetch_masks(l, g, pass.arrives == 2, pass.departs, desk);
     take_in(l, g, pass, number, desk);
     if (pass.counts) count_words(l, g, desk, pass.counts);
     if (pass.departs >= 0) {
@@ -181,6 +190,7 @@ struct Progress {
     u64 *taken;        // groups that warps took after their first ones; null for teams of several warps, which have fixed groups
     u32 next;          // group that the team computes next, counted from the first of the pass
     u32 pass, complete;  // number of the pass; passes that the team has seen completed
+    u32 turn;            // groups that the team has computed
 };
 
 // Messages between slabs: what hops over their edges. A message has the flags of an edge plane's words, then the planes
@@ -287,7 +297,7 @@ DEVICE void give_messages(const Lattice &l, const OneBlock &block, const Pass &p
     if (!CUT) return;
     meet(desk);
     if (pass.departs == 2 && touches_edges(l, first) && leads(desk))
-        write_messages(*l.kept, *block.edges, 1 - pass.buffer, pass.step, first);
+        write_messages(*l.kept, *block.edges, next_buffer(pass.buffer), pass.step, first);
     meet(desk);
 }
 
@@ -329,16 +339,12 @@ DEVICE void count_words_as_done(const Lattice &l, const Progress &p, u32 items, 
     add_and_release_if(last, p.done + of_pass + 2);
 }
 
-// Teams of several warps, where no particle may wait: waits until the pass before is done in the chunk of a group and in
-// both beside it.
-DEVICE void wait_for_teams(const Progress &p, u32 items, u32 item) {
-    const u32 chunk = chunk_of(p, item), before = (chunk ? chunk : p.chunks) - 1, behind = chunk + 1 < p.chunks ? chunk + 1 : 0;
-    const u32 those = items_of_chunk(p, items, before) + items_of_chunk(p, items, chunk) + items_of_chunk(p, items, behind);
-    const u32 end = those < items ? those : items;
-    NO_UNROLL for (u32 from = 0; from < end; from += 32) {
-        const u32 i = from + (u32)THREAD_ID, at = before * p.each + i;
-        wait_for_blocks(i < end ? p.done + (at < items ? at : at - items) : nullptr, p.pass);
-    }
+// Teams of several warps, where no particle may wait: waits until the pass before is done by the groups from whose words
+// particles arrive, on the minus side by the first warp and on the plus side by the second.
+DEVICE void wait_for_teams(const Lattice &l, const Progress &p, const Way &way, u32 word, const Desk &desk) {
+    const bool asks = way.axis >= 0 && desk.species < 2 && word < (u32)l.words;
+    const i32 beside = asks ? beside_word(l, word, place_of_word(l, word), way, desk.species) : -1;
+    wait_for_blocks(beside < 0 ? nullptr : p.done + beside / 32, p.pass);
 }
 #endif
 
@@ -347,13 +353,14 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &given) 
     const Way way = way_along(l, given.arrives);
 #ifdef LANES_SIDE_BY_SIDE
     SHARED TeamMemory memory[TEAMS];
-    const u32 teams = (u32)BLOCK_THREADS / TEAM_SIZE, team = uniform((u32)THREAD_ID / TEAM_SIZE);
+    const u32 teams = TEAMS, team = uniform((u32)THREAD_ID / TEAM_SIZE % TEAMS);
+    const bool helps = HELPED && uniform((u32)THREAD_ID / (TEAMS * TEAM_SIZE)) != 0;
     const u32 species = uniform((u32)THREAD_ID % TEAM_SIZE / 32), each = (u32)block.blocks * teams;
-    Desk desk = {memory + team, memory[team].counts, (int)team, (int)species};
-    SHARED Pass passes[TEAMS];
-    passes[team] = given;
-    const Pass &pass = passes[team];
-    meet(desk);
+    Desk desk = {memory + team, memory[team].counts, memory[team].ahead, (int)team, (int)species};
+    SHARED Pass passes[HELPED ? 2 * TEAMS : TEAMS];
+    Pass &pass = passes[helps ? TEAMS + team : team];
+    pass = given;
+    if (!helps) meet(desk);
     Progress *const p = block.progress;
     const u32 items = ((u32)l.words + 31) / 32;
     const bool takes = TEAM_WARPS == 1 && p && p->taken;
@@ -364,21 +371,33 @@ DEVICE void do_pass(const Lattice &l, const OneBlock &block, const Pass &given) 
         const u32 place = start + number, again = place - items;  // below `place` where it is not below 0
         return !CUT || place < again ? place : again;
     };
+    u32 turn = p ? p->turn : 0;
     u32 number = uniform(FOLLOWS && p ? p->next : (u32)block.number * teams + team);
     while (number < items) {
         const u32 item = place_of(number), first = 32 * item;
+        if (HELPED) desk.ahead = memory[team].ahead + turn++ % 2;
+        if (!HELPED || helps) do_ahead(l, first + (u32)first_own(), pass, desk);
+        if (helps) {
+            meet_helpers(desk);
+            number += each;
+            continue;
+        }
         if (FOLLOWS && p) wait_for_words(*p, items, item, desk);
-        if (!FOLLOWS && p) wait_for_teams(*p, items, item);
+        if (!FOLLOWS && p) wait_for_teams(l, *p, way, first + (u32)first_own(), desk);
+        if (!FOLLOWS && (p || HELPED)) meet_helpers(desk);
         take_messages(l, block, pass, first, desk);
         do_words(l, first + (u32)first_own(), pass, way, desk);
         give_messages(l, block, pass, first, desk);
         // Not earlier: a warp that also held its next group would let others wait for both.
         const u64 taken = takes && first_own() == 0 ? atomic_add(p->taken, 1) : 0;
         if (FOLLOWS && p) count_words_as_done(l, *p, items, item, pass, desk);
-        if (!FOLLOWS && p) signal_blocks(p->done + item, p->pass + 1);
+        if (!FOLLOWS && p) {
+            meet(desk);
+            signal_blocks(p->done + item, p->pass + 1);
+        }
         number = uniform(each + (takes ? LANES_READ(32, (u32)taken, 0) - p->pass * items : number));
     }
-    if (p) p->next = number - items, ++p->pass;
+    if (p) p->next = number - items, p->turn = turn, ++p->pass;
 #else
     const Pass &pass = given;
     const i64 groups = (l.words + PLANE_WORDS - 1) / PLANE_WORDS, end = groups * (block.number + 1) / block.blocks;
@@ -428,12 +447,12 @@ struct PlaneStepsArguments {
 };
 
 // Whole steps of a lattice, or of a slab whose neighbours take the same ones meanwhile. All blocks run at the same time.
-BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArguments a) {
+BLOCK_KERNEL(BLOCK_LANES, PLANE_BLOCKS, planes_steps, const PlaneStepsArguments a) {
     SHARED Edges edges;
     if (CUT && THREAD_ID == 0) edges = a.edges;
     LATTICE_IN_BLOCK(l, a.lattice);
-    const u32 each = PLANE_LANES > 1 ? (u32)a.chunk : 1, first = PLANE_LANES > 1 ? uniform((u32)BLOCK_ID * TEAMS + (u32)THREAD_ID / TEAM_SIZE) : 0;
-    Progress progress = {a.progress, (u32)a.chunks, each, a.by_chunk, TEAM_WARPS == 1 ? l.work + WORDS_TAKEN : nullptr, first, 0, 0};
+    const u32 each = PLANE_LANES > 1 ? (u32)a.chunk : 1, first = PLANE_LANES > 1 ? uniform((u32)BLOCK_ID * TEAMS + (u32)THREAD_ID / TEAM_SIZE % TEAMS) : 0;
+    Progress progress = {a.progress, (u32)a.chunks, each, a.by_chunk, TEAM_WARPS == 1 ? l.work + WORDS_TAKEN : nullptr, first, 0, 0, 0};
     const bool meets = !FOLLOWS && l.may_wait;  // all blocks, after each pass
     OneBlock block = {BLOCK_ID, BLOCKS, meets ? nullptr : &progress, CUT ? &edges : nullptr};
     u32 arrivals = 0;
@@ -459,7 +478,7 @@ BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_steps, const PlaneStepsArgu
             if (ended == a.steps) return;
             continue;
         }
-        buffer = 1 - buffer;
+        buffer = next_buffer(buffer);
         if (PLANE_LANES > 1 && axis < l.axes_together) axis = (int)l.axes_together;
         arrives = axis;
         ended += axis == 2;
@@ -474,7 +493,7 @@ struct PlanePassArguments {
 };
 
 // A pass of a slab. Messages that it takes in have come.
-BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_pass, const PlanePassArguments a) {
+BLOCK_KERNEL(BLOCK_LANES, PLANE_BLOCKS, planes_pass, const PlanePassArguments a) {
     SHARED Edges edges;
     if (CUT && THREAD_ID == 0) edges = a.edges;
     LATTICE_IN_BLOCK(l, a.lattice);
@@ -502,7 +521,7 @@ struct PlaneCountArguments {
 };
 
 // Counts a lattice between batches of steps.
-BLOCK_KERNEL(TEAMS * TEAM_SIZE, PLANE_BLOCKS, planes_count, const PlaneCountArguments a) {
+BLOCK_KERNEL(BLOCK_LANES, PLANE_BLOCKS, planes_count, const PlaneCountArguments a) {
     LATTICE_IN_BLOCK(l, a.lattice);
     do_pass(l, {BLOCK_ID, BLOCKS, nullptr, nullptr}, {-1, -1, 0, l.step, a.counts});
     count_rest(l, {BLOCK_ID, BLOCKS, nullptr, nullptr}, l.step & 1, a.counts);

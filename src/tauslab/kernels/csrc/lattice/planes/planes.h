@@ -2,9 +2,9 @@
 //
 //     stayed   [species, plane, word]          particles that do not move, or all between batches of steps; none in
 //                                              words after the last, which threads compute together with it
-//     moved    [2, side, species, plane, word] particles on their way along an axis, from the word in which they were;
-//                                              two buffers by turns (of both see also `place_in_planes`)
-//     more     [2, set, word]                  whether planes 2 and above of `moved` are written: a bit for each species
+//     moved    [buffer, side, species, plane, word]  particles on their way along an axis, from the word in which they
+//                                              were; buffers by turns (of both see also `place_in_planes`)
+//     more     [buffer, set, word]                  whether planes 2 and above of `moved` are written: a bit for each species
 //
 // Counts of the words that are at work lie on a desk, and a thread takes up one species after another. On a GPU that
 // has few words (TEAMED) a team has a warp for each species. The warps of a team share the desk, in the block's memory.
@@ -22,6 +22,18 @@ constexpr int TEAM_WARPS =
     PLANE_LANES > 1 && TEAMED ? N_SPECIES : 1;       // each has a species, or one has all
 constexpr int TEAM_SIZE = PLANE_LANES * TEAM_WARPS;  // threads of a team
 constexpr int MORE_SETS = TEAM_WARPS;
+// Where words are fewest, each warp of a team has a helper, which decides about the hops of the first particles of sites
+// before counts are known (`do_ahead`).
+constexpr bool HELPED = LEVELS_AHEAD > 0;
+constexpr int AHEAD = TEAM_WARPS > 1 && MOST_CLASSES > 0 ? LEVELS_AHEAD : 0;
+constexpr int AHEAD_BLOCKS = 3;  // of random bits at once: few of 1,024 sites need more
+// Threads of a block.
+constexpr int BLOCK_LANES = TEAMS * TEAM_SIZE * (PLANE_LANES > 1 && HELPED ? 2 : 1);
+// Where blocks wait for those only whose words lie beside theirs, others may be as many passes ahead as a step has.
+constexpr int BUFFERS = TEAM_WARPS > 1 && !CUT ? 4 : 2;
+DEVICE int next_buffer(int buffer) {
+    return (buffer + 1) % BUFFERS;
+}
 constexpr int LOW_PLANES = 2;  // of `moved`, that are always written
 // Whether threads that go together have whole rows, and whole planes.
 constexpr bool EXCHANGE_ALONG_X = PLANE_LANES > 1 && WHOLE_ROWS,
@@ -401,7 +413,6 @@ DEVICE Bits join_low(Bits (&n)[PLANES], const Bits (&a)[LOW_PLANES], const Bits 
 // ---------------------------------------------------------------- counts of all species
 
 #ifdef LANES_SIDE_BY_SIDE
-constexpr int DRAWN_TOGETHER = N_CAUSES && TEAM_WARPS > 1 ? N_SPECIES : 0;  // blocks of random bits, one by each warp
 struct Counts {
     union {
         u32 bits[N_SPECIES][PLANES][32];
@@ -409,14 +420,20 @@ struct Counts {
     };
     u32 note;
 };
+// What is made before counts are known.
+struct Ahead {
+    u32 thinned[TEAM_WARPS > 1 ? 2 * N_TYPES : 1][32];  // see `thin_ahead`
+    u32 hops[AHEAD ? 3 * N_SPECIES * AHEAD : 1][2][32];  // [axis, species, level], side: see `decide_ahead`
+};
 struct TeamMemory {
     Counts counts[2];  // by turns, so that what some still read is not written by those ahead
-    u32 drawn[DRAWN_TOGETHER + 1][4][32];
+    Ahead ahead[HELPED ? 2 : 1];  // by turns, since helpers are a group of words ahead
     u32 n_listed;
 };
 struct Desk {
     TeamMemory *team;
     Counts *counts;
+    Ahead *ahead;
     int number, species;  // of the team in the block; the warp's first
 };
 DEVICE u32 &word_on(Desk &desk, int species, int plane, int word) {
@@ -451,6 +468,13 @@ DEVICE void meet(const Desk &desk) {
     else
         meet_in<0>(desk.number);
 }
+// Waits for the others and for what helpers have made for the next words, where there are helpers.
+DEVICE void meet_helpers(const Desk &desk) {
+    if (HELPED)
+        BARRIER_OF(1 + TEAMS, BLOCK_LANES);
+    else
+        meet(desk);
+}
 // The same where each thread goes on with what it has put there itself, of all species that its warp has.
 DEVICE void meet_others(const Desk &desk) {
     if (TEAM_WARPS > 1) meet(desk);
@@ -483,21 +507,18 @@ DEVICE bool any_listed(const Desk &desk) {
 DEVICE void turn(Desk &desk) {
     desk.counts = &next_counts(desk);
 }
-// Random bits for `drawn_before`.
-DEVICE void draw_for_all(int species, const Draw &drawn, Desk &desk) {
-    UNROLL for (int i = 0; i < 4; ++i) desk.team->drawn[species][i][THREAD_ID % 32] = drawn.x[i];
+// Hops that are decided before counts are known.
+DEVICE u32 &hops_ahead(const Desk &desk, int axis, int species, int level, int side) {
+    return desk.ahead->hops[AHEAD ? (axis * N_SPECIES + species) * AHEAD + level : 0][side][THREAD_ID % 32];
 }
-DEVICE Draw drawn_before(const Desk &desk, int block) {
-    Draw drawn;
-    UNROLL for (int i = 0; i < 4; ++i) drawn.x[i] = desk.team->drawn[block][i][THREAD_ID % 32];
-    return drawn;
+DEVICE u32 &thinned_ahead(const Desk &desk, int entry) {
+    return desk.ahead->thinned[TEAM_WARPS > 1 ? entry : 0][THREAD_ID % 32];
 }
 // Whether a thread does what one of its team has to.
 DEVICE bool leads(const Desk &desk) {
     return TEAM_WARPS == 1 || desk.species == 0;
 }
 #else
-constexpr int DRAWN_TOGETHER = 0;
 struct Desk {
     Bits bits[N_SPECIES][PLANES];
     Bits listed;
@@ -534,9 +555,11 @@ DEVICE bool any_listed(const Desk &desk) {
 DEVICE void meet(const Desk &) {}
 DEVICE void meet_others(const Desk &) {}
 DEVICE void turn(Desk &) {}
-DEVICE void draw_for_all(int, const Draw &, Desk &) {}
-DEVICE Draw drawn_before(const Desk &, int) {
-    return {};
+DEVICE Bits &hops_ahead(Desk &desk, int, int, int, int) {
+    return desk.listed;
+}
+DEVICE Bits &thinned_ahead(Desk &desk, int) {
+    return desk.listed;
 }
 DEVICE bool leads(const Desk &) {
     return true;

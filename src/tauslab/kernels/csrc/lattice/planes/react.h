@@ -164,8 +164,33 @@ DEVICE void find_active(const Lattice &l, const WordGroup &g, const Desk &desk, 
             load_words(l.type_sites + t * l.stride + g.first);
 }
 
+// Keeps sites in which all words of a candidate before `end` have their bit; `drawn` has the last four of `words`.
+DEVICE void thin(const Lattice &l, const StepDraws &s, const Bits &number, i32 end, i32 &words, Draw &drawn, Bits &all) {
+    NO_UNROLL while (words < end) {
+        const i32 block = words / 4, from = words % 4, upto = end - 4 * block;
+        if (from == 0) drawn = draw_of_words(s, word_series(s, number), plane_address(CANDIDATES, (u32)block));
+        UNROLL for (int i = 0; i < 4; ++i) all &= drawn.x[i] | all_or_none(i < from || i >= upto);
+        words = upto < 4 ? end : 4 * block + 4;
+    }
+}
+
+// The same of all entries, for `candidates`.
+DEVICE void thin_ahead(const Lattice &l, const StepDraws &s, const Bits &number, Desk &desk) {
+    Bits all = on_words(~0u);
+    Draw drawn = {};
+    i32 words = 0;
+    NO_UNROLL for (int e = 0; e < 2 * N_TYPES; ++e) {
+        const i32 end = l.thinned[3 * e];
+        NO_UNROLL while (words < end && any_site(all)) {
+            const i32 next = (words | 3) + 1;
+            thin(l, s, number, next < end ? next : end, words, drawn, all);
+        }
+        thinned_ahead(desk, e) = all;
+    }
+}
+
 // Sites that are candidates.
-DEVICE Bits candidates(const Lattice &l, const StepDraws &s, const Bits &number, const Desk &desk,
+DEVICE Bits candidates(const Lattice &l, const StepDraws &s, const Bits &number, Desk &desk,
                        const Bits (&active)[N_TYPES]) {
     Bits of_class[2], some, few = {}, many = {}, open, rest = {};
     UNROLL for (int k = 0; k < N_SPECIES; ++k) {
@@ -182,15 +207,10 @@ DEVICE Bits candidates(const Lattice &l, const StepDraws &s, const Bits &number,
     Draw drawn = {};
     i32 words = 0;
     NO_UNROLL for (int e = 0; e < 2 * N_TYPES && any_site(rest & all); ++e) {
-        const i32 end = l.thinned[3 * e];
-        NO_UNROLL while (words < end) {
-            const i32 block = words / 4, from = words % 4, upto = end - 4 * block;
-            if (from == 0)
-                drawn = block < DRAWN_TOGETHER ? drawn_before(desk, block)
-                                               : draw_of_words(s, word_series(s, number), plane_address(CANDIDATES, (u32)block));
-            UNROLL for (int i = 0; i < 4; ++i) all &= drawn.x[i] | all_or_none(i < from || i >= upto);
-            words = upto < 4 ? end : 4 * block + 4;
-        }
+        if (TEAM_WARPS > 1)
+            all = thinned_ahead(desk, e);
+        else
+            thin(l, s, number, l.thinned[3 * e], words, drawn, all);
         some = Bits{};
         UNROLL for (int t = 0; t < N_TYPES; ++t) some |= active[t] & all_or_none(t == l.thinned[3 * e + 1]);
         some &= l.thinned[3 * e + 2] == SINGLE ? of_class[SINGLE] : of_class[FEW];
