@@ -82,7 +82,7 @@ DEVICE void decide_level(const u32 *thresholds, const StepDraws &s, const WordSe
         UNROLL for (int i = 0; i < 4; ++i) words[4 * block + i] = drawn.x[i];
     }
     const Bits side = words[0];
-    Bits of_class[CLASSES], doored = {}, hop = {};
+    Bits of_class[CLASSES > 0 ? CLASSES : 1], doored = {}, hop = {};
     UNROLL for (int k = 0; k < CLASSES; ++k) {
         of_class[k] = MASKED ? either(side, doors.minus[k], doors.plus[k]) : on_words(~0u);
         doored |= of_class[k];
