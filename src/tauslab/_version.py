@@ -9,5 +9,6 @@ BITS_SINCE = {
     "ensemble": 1, "ensemble of thinned rates": 16, "ensemble of noise": 9,
     "ensemble of jumps within steps": 13, "ensemble of conditions": 11, "ensemble of pulses": 15,
     "ensemble of clocks": 15, "ensemble of clocks that events set": 15,
+    "ensemble of pulses that unchanged species move": 16,
     "lattice": 1, "lattice with reactions": 2, "lattice with objects and hooks": 13,
 }  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -65,7 +67,7 @@ def is_number(value: object) -> bool:
     """Return whether a value is one real number, also as an array without axes."""
     if isinstance(value, np.ndarray):
         return value.ndim == 0 and value.dtype.kind in "biuf"
-    return isinstance(value, int | float | np.integer | np.floating)
+    return isinstance(value, Real | Decimal)
 
 
 def doubles(values: Any) -> FloatArray:

@@ -88,11 +88,12 @@ def names_of(option: str, given: Sequence[str] | str | None) -> tuple[str, ...] 
     """
     if given is None or isinstance(given, str):
         return None if given is None else texts.names(given)
-    if not (isinstance(given, Iterable) and all(isinstance(name, str) for name in given)):
+    names = tuple(given) if isinstance(given, Iterable) else (given,)
+    if not all(isinstance(name, str) for name in names):
         raise ConfigError(
             f"{opt(option)} takes texts in a list or between commas, not {given!r:.80}"
         )
-    return tuple(given)
+    return names
 
 
 def listed(names: Iterable[str] | str) -> list[str]:
@@ -103,7 +104,7 @@ def listed(names: Iterable[str] | str) -> list[str]:
     ConfigError
         They are neither.
     """
-    several = [names] if isinstance(names, str) else names
-    if not (isinstance(several, Iterable) and all(isinstance(name, str) for name in several)):
+    several = [names] if isinstance(names, str) or not isinstance(names, Iterable) else [*names]
+    if not all(isinstance(name, str) for name in several):
         raise ConfigError(f"a name or a list of names is expected, not {names!r:.60}")
-    return list(several)
+    return several

@@ -108,7 +108,7 @@ NOISE = {"X": "normal(sd=1)"}
         (lambda net: ts.simulator(net, ["X"], 3, t_end=1), "a name or a list of names is expecte"),
         (lambda net: ts.Dask(sbatch=3), "sbatch=: a text is expected, not 3"),
         (lambda net: ts.Dask(tls="ca.pem"), "TLS needs three files"),
-        (lambda net: ts.cme(net, [1], initial=3), "initial= maps species to distributions, and i"),
+        (lambda net: ts.cme(net, [1], initial=3), "initial=: give {NAME: value}, not 3"),
         (lambda net: ts.cme(net, [1], set=3), "set=: give {NAME: value}, not 3"),
         (lambda net: ts.sensitivity(net, ["X"], 3, t=[1]), "outputs=: give names or expressions"),
         (lambda net: ts.sensitivity(net, [["X"]], t=[1]), "parameters= takes texts in a list"),
@@ -232,3 +232,12 @@ def test_without_h5py_a_file_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ts.ConfigError, match=r"a\.h5: HDF5 files need h5py, which is not install"):
         Options(times=np.ones(1), output=tmp_path / "a.h5")
+
+
+def test_names_may_come_from_an_iterator():
+    net = ts.Network("two")
+    net.add_species("A", 4)
+    net.add_species("B", 0)
+    net.add_reaction("A -> B", rate=1.0)
+    with ts.run(net, n=2, t_end=1, species=iter(["B"]), device="cpu", quiet=True) as result:
+        assert result.species == ("B",)

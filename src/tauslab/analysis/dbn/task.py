@@ -94,7 +94,7 @@ def prepare_dbn(network: Network, options: DbnOptions) -> DbnTask:
     nominal = {**network.initial_amounts(values), **values}
     sampling = _sampling(options, nominal, parameters)
     breaks = breaks_of(
-        network, options, values, options.unknown, {}, equations=True, followed=False
+        network, options, values, options.unknown, {}, reals=None, followed=False
     )  # fmt: skip
     system = lower_ode(
         breaks.applied(network, all_tables=True),

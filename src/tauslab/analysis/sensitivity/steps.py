@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -180,14 +180,15 @@ def chosen_outputs(network: Network, outputs: Sequence[str] | None) -> tuple[str
     ConfigError
         There is none, or one occurs twice.
     """
-    result = outputs
-    if result is None:
-        result = [name for name, species in network.species.items() if not species.fixed]
-    if not (isinstance(result, list | tuple) and all(isinstance(one, str) for one in result)):
-        raise ConfigError(f"{opt('outputs')}: give names or expressions, not {result!r:.60}")
+    if outputs is None:
+        outputs = [name for name, species in network.species.items() if not species.fixed]
+    iterates = isinstance(outputs, Iterable) and not isinstance(outputs, str)
+    result = tuple(outputs) if iterates else ()
+    if not (iterates and all(isinstance(one, str) for one in result)):
+        raise ConfigError(f"{opt('outputs')}: give names or expressions, not {outputs!r:.60}")
     if not result or len(set(result)) < len(result):
         raise ConfigError(f"{opt('outputs')}: one name or expression or more, each once")
-    return tuple(result)
+    return result
 
 
 def with_outputs(network: Network, outputs: Sequence[str]) -> tuple[Network, tuple[str, ...]]:

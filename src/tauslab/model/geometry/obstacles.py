@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import numpy as np
 
 from tauslab.base.arrays import FloatArray, IntArray, is_number
@@ -52,7 +54,7 @@ def obstacles(
     if not (is_number(fraction) and 0 <= fraction <= 1):
         raise ModelError(f"obstacles: fraction {short(fraction)}; it must be from 0 to 1")
     radius = positive(radius, "obstacles: radius", "metres")
-    if not (is_number(seed) and 0 <= seed < 1 << 64):
+    if not (isinstance(seed, Integral) and 0 <= seed < 1 << 64):
         raise ModelError(f"obstacles: seed {short(seed)}; it must be 0 to 2^64 - 1")
     if radius > grid.spacing * max(grid.shape):
         raise ModelError(

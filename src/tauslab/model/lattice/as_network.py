@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from numbers import Integral
 
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.arrays import BoolArray, is_number
+from tauslab.base.arrays import BoolArray
 from tauslab.base.errors import ModelError
 from tauslab.base.option_names import warn
 from tauslab.model.expressions.host_math import value_of
@@ -34,7 +35,7 @@ def per_site_network(
         The model is wrong, or has too many species at too many sites.
     """
     _require_no_objects(lattice)
-    if not (is_number(seed) and 0 <= seed < 1 << 64):
+    if not (isinstance(seed, Integral) and 0 <= seed < 1 << 64):
         raise ModelError(f"seed {short(seed)}: a whole number from 0 to 2^64 - 1 is expected")
     values = lattice_values(lattice, parameters)
     total = math.prod(lattice.shape) * len(lattice.species)

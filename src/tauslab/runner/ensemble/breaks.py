@@ -58,7 +58,7 @@ def breaks_of(
     varying: Collection[str],
     rows: Mapping[str, Any],
     *,
-    equations: bool = False,
+    reals: Collection[str] | None = (),
     thinned: bool = False,
     followed: bool = True,
 ) -> TimeBreaks:
@@ -66,8 +66,9 @@ def breaks_of(
 
     A warning names what jumps at times that are not known here, because they differ between
     trajectories or are too many, or has pulses at such times unless rates are `thinned` or
-    `moving_breaks` are `followed`; of `equations` also pulses between linear relations. Another
-    names triggers that hold at instants which are not known.
+    `moving_breaks` are `followed`; of equations also pulses between linear relations. Another
+    names triggers that hold at instants which are not known. Amounts of `reals` are not rounded to
+    counts; None: equations, all of whose amounts are real.
     """
     end = float(options.times[-1])
     lost = depending(network, set(varying))
@@ -76,9 +77,9 @@ def breaks_of(
     amounts = network.initial_amounts(values, negative=True)
     result = _breaks_until(
         network, values, amounts, lost, end, None if thinned else rows,
-        equations=equations, followed=followed,
+        reals=reals, followed=followed,
     )  # fmt: skip
-    if equations and not followed:
+    if reals is None and not followed:
         result = replace(result, unknown=(*result.unknown, *pulses_that_vary(network, lost)))
     if result.unknown:
         warn(
@@ -106,12 +107,13 @@ def moving_breaks(
     values: Mapping[str, float],
     varying: Collection[str],
     *,
-    equations: bool = False,
+    reals: Collection[str] | None = (),
 ) -> list[Expression]:
     """Times at which steps end, as formulas of values that events set or that differ.
 
     These are of smooth pulses (`times_of_pulses`) and of narrow windows of clocks that events set;
-    of `equations` also of pulses between linear relations, at which other methods stop anyway.
+    of equations (`reals` is None) also of pulses between linear relations, at which other methods
+    stop anyway.
     """
     lost = depending(network, {*varying}) if varying else set[str]()
     result = ends_of_windows(network, values, lost) if network.rates else []
@@ -119,11 +121,11 @@ def moving_breaks(
     if not moving or not uses_time(with_clocks(network)):
         return result
     amounts = network.initial_amounts(values, negative=True)
-    whole = {**values, **_unchanged(network, amounts, equations=equations)}
+    whole = {**values, **_unchanged(network, amounts, reals)}
     known = {name: value for name, value in whole.items() if name not in lost}
     parts = smooth_parts_that_move(with_clocks(network, lost), whole.keys(), moving)
     result += [t for part in parts for t in times_of_pulses(part, moving, known)]
-    if equations:
+    if reals is None:
         result += [t for times in pulses_that_vary(network, moving).values() for t in times]
     return list(dict.fromkeys(result))
 
@@ -221,14 +223,14 @@ def _breaks_until(
     end: float,
     rows: Mapping[str, Any] | None,
     *,
-    equations: bool = False,
+    reals: Collection[str] | None = (),
     followed: bool = True,
 ) -> TimeBreaks:
     """Breaks from 0 to `end` by the values of all but what is `lost`.
 
     Expressions that have a pulse with some of the `rows` of differing values are unknown too.
     """
-    whole = {**values, **_unchanged(network, amounts, equations=equations)}
+    whole = {**values, **_unchanged(network, amounts, reals)}
     known = {name: value for name, value in whole.items() if name not in lost}
     clocked = with_clocks(network, lost)
     result = time_breaks(clocked, known, end)
@@ -259,18 +261,12 @@ def _breaks_until(
 
 
 def _unchanged(
-    network: Network, amounts: Mapping[str, float], *, equations: bool
+    network: Network, amounts: Mapping[str, float], reals: Collection[str] | None
 ) -> dict[str, float]:
-    """Amounts of species that nothing changes.
-
-    Without those that methods other than `equations` round: of species that are not fixed.
-    """
-    constant = network.constant_species()
-    return {
-        name: amounts[name]
-        for name in unchanged_species(network)
-        if equations or name in constant or amounts[name].is_integer()
-    }
+    """Amounts of species that nothing changes, rounded where a method simulates counts of them."""
+    names = unchanged_species(network)
+    real = names if reals is None else {*network.constant_species(), *reals}
+    return {name: amounts[name] if name in real else float(round(amounts[name])) for name in names}
 
 
 def _middle(tree: Expression, parts: list[Expression]) -> Expression:

@@ -113,13 +113,13 @@ def prepare_ode(network: Network, options: Options) -> OdeTask:
     recorded = recorded_names(network, options)
     slack = SLACK * options.integration.atol
     breaks = breaks_of(
-        network, options, values, varying, rows, equations=True, followed=adapts
+        network, options, values, varying, rows, reals=None, followed=adapts
     )  # fmt: skip
     system = lower_ode(
         breaks.applied(network, all_tables=True),
         parameters=values, varying=varying, recorded=recorded, slack=slack,
         breaks=breaks.times,
-        moving=moving_breaks(network, values, varying, equations=True) if adapts else (),
+        moving=moving_breaks(network, values, varying, reals=None) if adapts else (),
         pulses=levels_of_pulses(network, values, lost, flowing=flowing) if seen else (),
     )  # fmt: skip
     _refuse_infinite(system)

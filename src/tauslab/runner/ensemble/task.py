@@ -53,7 +53,13 @@ from tauslab.model.network.counts import MOST, round_counts
 from tauslab.model.network.diagnosis.check import check_rates, require_support, without_missing
 from tauslab.model.network.diagnosis.events import rounded_constants, warn_of_model
 from tauslab.model.network.diagnosis.narrow_windows import levels_of_pulses
-from tauslab.model.network.diagnosis.time_breaks import set_or_drawn, uses_time, with_clocks
+from tauslab.model.network.diagnosis.time_breaks import (
+    names_beside_time,
+    set_or_drawn,
+    unchanged_species,
+    uses_time,
+    with_clocks,
+)
 from tauslab.model.network.network import Feature, Network
 from tauslab.model.network.partition import Partition, partition_of
 from tauslab.model.network.past import Past, with_pasts
@@ -79,6 +85,7 @@ from tauslab.store.format.versions import (
     JUMPS,
     SET_BY_EVENTS,
     THINNED_RATES,
+    UNCHANGED,
     WITHIN_STEPS,
     conditions,
 )
@@ -114,13 +121,25 @@ class Task(ABC):
     amounts: ClassVar[bool] = False  # whether species are recorded as real numbers, not counts
 
     def clocks(self, varying: Collection[str]) -> dict[str, str]:
-        """An attribute of the file where laws or triggers use a clock or `moving_breaks`."""
+        """Attributes of the file where laws or triggers use a clock or `moving_breaks`.
+
+        Another where species that are not fixed, but that nothing changes, move pulses.
+        """
+        network = self.network
+        result = self._clocks(varying)
+        if network.rates or uses_time(network):
+            moving, _ = names_beside_time(with_clocks(network))
+            if moving & unchanged_species(network) - {*network.constant_species()}:
+                result |= {UNCHANGED: "1"}
+        return result
+
+    def _clocks(self, varying: Collection[str]) -> dict[str, str]:
         network = self.network
         changed = {*network.rates, *set_or_drawn(network)}
         result: list[Expression] = []
         if changed or (varying and uses_time(network)):
             values = network.parameter_values()
-            result = moving_breaks(network, values, varying, equations=self.amounts)
+            result = moving_breaks(network, values, varying, reals=None if self.amounts else ())
         if any(symbols(one) & changed for one in result):
             return {CLOCKS: SET_BY_EVENTS}
         return {CLOCKS: "1"} if result or with_clocks(network) is not network else {}
@@ -598,7 +617,7 @@ def _lowered(
     differing = {*start.varying, *model.rows}
     breaks = breaks_of(
         network, options, model.values, differing, model.rows,
-        thinned=exact and not network.rates,
+        thinned=exact and not network.rates, reals=start.reals,
     )  # fmt: skip
     lowered_with = partial(
         lower,
@@ -608,7 +627,10 @@ def _lowered(
         recorded=recorded,
         reals=start.reals,
         pasts=model.pasts,
-        breaks=(*breaks.times, *moving_breaks(network, model.values, differing)),
+        breaks=(
+            *breaks.times,
+            *moving_breaks(network, model.values, differing, reals=start.reals),
+        ),
         flowing=start.flowing,
         pulses=model.pulses,
     )

@@ -31,6 +31,7 @@ from tauslab.store.format.versions import (
     PULSES,
     SET_BY_EVENTS,
     THINNED_RATES,
+    UNCHANGED,
     WITHIN_STEPS,
     other_bits,
 )
@@ -101,6 +102,7 @@ def warn_of_other_bits(path: Path, attributes: Mapping[str, Any], layout: Layout
     kinds = {
         " of clocks that events set": own.get(CLOCKS) == SET_BY_EVENTS,
         " of clocks": CLOCKS in own,
+        " of pulses that unchanged species move": UNCHANGED in own,
         " of noise": own.get(JUMPS) == BESIDE_NOISE,
         " of jumps within steps": own.get(JUMPS) == WITHIN_STEPS,
         " of conditions": CONDITIONS in own,

@@ -397,7 +397,7 @@ def test_parts_of_a_copy_are_set_apart() -> None:
 def test_an_event_that_is_refused_leaves_its_parameters() -> None:
     network = Network()
     network.add_parameter("k", 1)
-    with pytest.raises(ModelError, match="go with a trigger"):
+    with pytest.raises(ModelError, match="need a trigger"):
         network.add_event("e", 1, {"k": 2}, delay=1)
     assert list(network.parameters) == ["k"]
 

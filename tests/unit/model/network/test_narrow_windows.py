@@ -35,7 +35,15 @@ def test_narrow_windows_are_reported(law: str, rate: str, reset: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("law", "number"), [("floor(V) - floor(V - 0.01)", 1), ("floor(V)", 0), ("V - floor(V)", 0)]
+    ("law", "number"),
+    [
+        ("floor(V) - floor(V - 0.01)", 1),
+        ("floor(V) + -2 * ceil(V)", 1),
+        ("floor(V)", 0),
+        ("V - floor(V)", 0),
+        ("floor(V) + ceil(V / 2)", 0),
+        ("-(floor(V) / -2) + ceil(V)", 0),
+    ],
 )
 def test_a_difference_of_rounded_quantities_is_reported(law: str, number: int) -> None:
     net = moved(law, "1 + V / 9")

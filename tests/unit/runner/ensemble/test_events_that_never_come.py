@@ -140,5 +140,5 @@ def test_cells_that_begin_above_their_size_are_reported() -> None:
     cell.add_species("X", 1)
     cell.add_reaction("X ->", rate=0.1)
     cell.add_event("divide", trigger="V >= 2")
-    with pytest.warns(UserWarning, match="cells begin with the trigger of divide true"):
+    with pytest.warns(UserWarning, match="trigger of divide is true in the initial cells"):
         ts.population(cell, [0.1], division="divide", cells=2, seed=1, device="cpu")

@@ -192,3 +192,19 @@ def test_networks_that_are_thinned_only_now_are_enlarged_with_a_warning(
     ts.run(net, device="cpu", append_to=6, output=path).close()
     message = [str(one.message) for one in recwarn]
     assert any(f"bits of version {NOW}" in one for one in message) == integrated
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+def test_pulses_that_unchanged_species_move_have_other_bits_since_version_16(
+    tmp_path, monkeypatch, recwarn, fixed
+):
+    path, net = tmp_path / "a.h5", ts.Network("moved")
+    net.add_species("S", 2, fixed=fixed)
+    net.add_species("X", 0)
+    net.add_reaction("-> X", law="100 * exp(-((time - 3 * S) / 0.05)^2)")
+    given = {"seed": 1, "device": "cpu", "method": "tau", "output": path}
+    with monkeypatch.context() as earlier:
+        earlier.setattr(schema, "BITS_VERSION", 15)
+        ts.run(net, times=[7.0], n=4, **given).close()
+    ts.run(net, device="cpu", append_to=6, output=path).close()
+    assert any("bits of version 15" in str(one.message) for one in recwarn) == (not fixed)

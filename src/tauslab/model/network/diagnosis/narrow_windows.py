@@ -222,7 +222,7 @@ def _windows(network: Network, values: Mapping[str, float], flowing: Collection[
                         substitute(one, {**known, name: _TIME}), starts[name], amount
                     ):
                         result.windows.setdefault(name, []).append(one)
-                if len(_staircases(part, name)) > 1:  # one alone steps, and steps see that
+                if len(_signs_of_steps(part, name)) > 1:  # steps see changes that last
                     result.windows.setdefault(name, []).append(part)
         seen = {node for parts in result.windows.values() for one in parts for node in walk(one)}
         joint += [one for one in _joint(law, known.keys()) if _with_names(one, inside) not in seen]
@@ -343,13 +343,27 @@ def _alone(part: Expression, name: str) -> Iterator[Expression]:
         yield substitute(node, {_TIME.name: Symbol(name)})
 
 
-def _staircases(part: Expression, name: str) -> set[Expression]:
-    """Functions of a quantity that round it: a difference of two has pulses of any width."""
-    return {
-        one
-        for one in walk(part)
-        if isinstance(one, Call) and one.function in ("floor", "ceil") and name in symbols(one)
-    }
+def _signs_of_steps(part: Expression, name: str) -> set[int]:
+    """Signs with which functions that round a quantity enter sums and multiples.
+
+    Differences have pulses of any width.
+    """
+    signs: dict[Expression, set[int]] = {Symbol(name): set()}  # of nodes that read the quantity
+    for node in arguments_first(part):
+        if not isinstance(node, Call) or signs.keys().isdisjoint(node.arguments):
+            continue
+        own = set[int]()
+        if node.function in ("floor", "ceil"):
+            own = {1}
+        elif node.function in ("add", "sub", "neg", "mul", "div"):
+            product = node.function in ("mul", "div")
+            numbers = [one.value for one in node.arguments if isinstance(one, Number)]
+            flips = node.function == "neg" or (product and any(value < 0 for value in numbers))
+            for place, one in enumerate(node.arguments):
+                sign = -1 if flips or (node.function == "sub" and place == 1) else 1
+                own |= {sign * other for other in signs.get(one, ())}
+        signs[node] = own
+    return signs.get(part, set())
 
 
 def _is_narrow(function: Expression, start: float, amount: bool) -> bool:  # noqa: FBT001

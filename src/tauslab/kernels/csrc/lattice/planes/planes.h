@@ -22,6 +22,7 @@ constexpr int TEAM_WARPS =
     PLANE_LANES > 1 && TEAMED ? N_SPECIES : 1;       // each has a species, or one has all
 constexpr int TEAM_SIZE = PLANE_LANES * TEAM_WARPS;  // threads of a team
 constexpr int MORE_SETS = TEAM_WARPS;
+static_assert(TEAM_WARPS == 1 || TEAMS == 1, "blocks signal for one team");
 // Where words are fewest, each warp of a team has a helper, which decides about the hops of the first particles of sites
 // before counts are known (`do_ahead`).
 constexpr bool HELPED = LEVELS_AHEAD > 0;
