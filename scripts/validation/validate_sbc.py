@@ -39,6 +39,7 @@ import tauslab as ts
 FloatArray = npt.NDArray[np.float64]
 DRAWS, BINS, ALARMS, LEVELS = 19, 10, 0.001, (0.05, 0.95)
 CHAINS = 10  # that go on until they agree
+ROUNDS, PROPOSED, FEWEST = 6, 400, 40  # of importance sampling; effective draws
 # Draws ``[draw]`` of each parameter, and the interval of 90 % that the result prints.
 Posterior = Mapping[str, tuple[FloatArray, tuple[float, float]]]
 
@@ -119,6 +120,52 @@ def long_chains(
             (result.quantile(k, LEVELS[0]), result.quantile(k, LEVELS[1])))
         for k in case.priors
     }  # fmt: skip
+
+
+def weighted(
+    case: Case, net: ts.Network, data: dict[str, Any], seed: int, device: Any
+) -> Posterior:
+    """Weighted draws from Student-t proposals that follow the weights of the round before.
+
+    Population Monte Carlo (Cappe et al., J. Comput. Graph. Stat. 13, 907, 2004) with estimated
+    likelihoods, which have the right mean, so that the weights are exact. It has no chains.
+    """
+    draws, freedom = np.random.default_rng([seed, ROUNDS]), 5
+    median, sigma = np.log([m for m, _ in case.priors.values()]), 0.5
+    size = len(median)
+    center, spread = median, np.eye(size) * sigma**2
+    for number in range(ROUNDS):
+        root = np.linalg.cholesky(spread)
+        normal = draws.standard_normal((PROPOSED, size))
+        tails = draws.chisquare(freedom, PROPOSED) / freedom
+        logs = center + (normal / np.sqrt(tails)[:, None]) @ root.T
+        density = -(freedom + size) / 2 * np.log1p((normal**2).sum(axis=1) / tails / freedom)
+        filters = ts.particle_filters(
+            net, data, observe=case.noises(), n=case.n, device=device,
+            seed=10**6 + ROUNDS * seed + number,
+            parameters=dict(zip(case.priors, np.exp(logs.T), strict=True)), quiet=True,
+        )  # fmt: skip
+        prior = -0.5 * (((logs - median) / sigma) ** 2).sum(axis=1)
+        log_weights = filters.log_likelihood + prior - density
+        power = 1.0
+        while True:  # early rounds take roots of weights that few draws have
+            weights = np.exp(power * (log_weights - log_weights.max()))
+            weights /= weights.sum()
+            effective = 1 / (weights**2).sum()
+            if effective > FEWEST or number == ROUNDS - 1:
+                break
+            power *= 0.8
+        center = weights @ logs
+        spread = 1.3 * np.cov(logs.T, aweights=weights, ddof=0)
+    if effective < FEWEST:
+        warnings.warn(f"only {effective:.0f} effective draws", stacklevel=2)
+    result = {}
+    chosen = draws.choice(PROPOSED, DRAWS, p=weights)
+    for name, places in zip(case.priors, logs.T, strict=True):
+        order = np.argsort(places)
+        low, high = np.interp(LEVELS, np.cumsum(weights[order]), places[order])
+        result[name] = np.exp(places[chosen]), (math.exp(low), math.exp(high))
+    return result
 
 
 def clouds(case: Case, net: ts.Network, data: dict[str, Any], seed: int, device: Any) -> Posterior:
@@ -233,12 +280,15 @@ def cases() -> Iterator[Case]:
         for model, rows, priors in table:
             few = short(model, min(rows, 2) if counts else rows)
             yield Case(method, few, priors, 0.0 if counts else 2.0, posterior)
-    for published, of in inference_models.PUBLISHED.items():
-        net, times, _ = published()
-        priors = {name: (value, 0.5) for name, value in net.parameter_values().items()}
-        every = short(published, len(times))
-        yield Case("pmmh", every, priors, of.noises, long_chains, of.cells, of.n)
-        yield Case("abc_smc", every, priors, of.noises, near_populations)
+    of_published = {"pmmh": long_chains, "abc_smc": near_populations}
+    for each in (of_published, {"particle_filters": weighted}):
+        for published, of in inference_models.PUBLISHED.items():
+            net, times, _ = published()
+            priors = {name: (value, 0.5) for name, value in net.parameter_values().items()}
+            every = short(published, len(times))
+            for method, posterior in each.items():
+                cells, n = (1, 40) if method == "abc_smc" else (of.cells, of.n)
+                yield Case(method, every, priors, of.noises, posterior, cells, n)
 
 
 def data_set(
