@@ -26,6 +26,7 @@ from tauslab.kernels.backends import (
     choose_backend,
     device_count,
     get_backend,
+    on_cores,
     prepare_device,
 )
 
@@ -132,6 +133,6 @@ def open_backend(device: str, threads: int, comm: Communicator, *, share: bool =
     name = choose_backend(device)
     index = _index(device_count(name), comm, share=share)
     own = threads or cores_of_rank(comm.core_sharers)
-    if name == "cpu" and comm.rank == 0:
+    if on_cores(name) and comm.rank == 0:
         _warn_of_shared_cores(own, comm)
     return get_backend(name, BackendOptions(index=index, threads=own))

@@ -13,7 +13,7 @@ from tauslab.kernels.cuda_context import begin_context
 
 __all__ = [
     "Backend", "BackendOptions", "CudaTarget", "backend_names", "choose_backend", "device_count",
-    "get_backend", "peer_matrix", "prepare_device",
+    "get_backend", "on_cores", "peer_matrix", "prepare_device",
 ]  # fmt: skip
 
 
@@ -22,18 +22,20 @@ class _Kind:
     """A kind of device.
 
     `count` says how many this machine has; `peers` measures copies between them; `prepare` starts
-    what opening one will wait for, given what chooses one of so many.
+    what opening one will wait for, given what chooses one of so many; `on_cores` says whether it
+    computes on the cores of the host.
     """
 
     make: Callable[[BackendOptions], Backend]
     count: Callable[[], int]
     peers: Callable[[], PeerMatrix] = list
     prepare: Callable[[Callable[[int], int]], None] = lambda _: None
+    on_cores: bool = False
 
 
 _KINDS = {  # preferred first
     "cuda": _Kind(cuda.CudaBackend, cuda.count, cuda_peers.measure, begin_context),
-    "cpu": _Kind(cpu.make, lambda: 1),
+    "cpu": _Kind(cpu.make, lambda: 1, on_cores=True),
 }
 
 
@@ -45,6 +47,11 @@ def backend_names() -> list[str]:
 def device_count(name: str) -> int:
     """Number of devices of the backend that this machine shows."""
     return _KINDS[name].count()
+
+
+def on_cores(name: str) -> bool:
+    """Whether the backend computes on the cores of the host."""
+    return _KINDS[name].on_cores
 
 
 def peer_matrix(name: str) -> PeerMatrix:

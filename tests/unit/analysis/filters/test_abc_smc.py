@@ -417,7 +417,7 @@ def test_arviz_and_pictures(tmp_path):
         ({"scale": 1, "epsilon": []}, "one number or more"),
         ({"distance": 3}, "infinity"),
         ({"distance": lambda x, y: x}, "one number of 0 or more"),
-        ({"data": {"time": [2.0], "X": [np.nan]}}, "one number or more that is seen"),
+        ({"data": {"time": [2.0], "X": [np.nan]}}, "at least one number is needed"),
         ({"data": {"time": [2.0]}}, "no column but time"),
         ({"data": {"time": [2.0], "Y": [1]}}, "'Y' is not recorded"),
         ({"data": {"mean:X": 2.0}}, "t_end"),

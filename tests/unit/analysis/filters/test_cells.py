@@ -140,7 +140,7 @@ def test_files_name_cells_by_texts(tmp_path):
     ({"cell": ["a", ""], "time": [1, 2], "X": [1, 2]}, {}, "cell of row 1 is missing"),
     ({"time": [1, 2, 1], "X": [1, 2, 3]}, {}, 'many cells need a column "cell"'),
     (CELLS[0], {"cell": "id"}, "no column 'id'"),
-    (CELLS, {"number": 2}, "of one cell"),
+    (CELLS, {"number": 2}, "of a single cell"),
 ])  # fmt: skip
 def test_data_that_are_none(data, given, message):
     with pytest.raises(ts.ConfigError, match=message):

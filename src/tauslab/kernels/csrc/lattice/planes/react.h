@@ -165,7 +165,7 @@ DEVICE void find_active(const Lattice &l, const WordGroup &g, const Desk &desk, 
 }
 
 // Keeps sites in which all words of a candidate before `end` have their bit; `drawn` has the last four of `words`.
-DEVICE void thin(const Lattice &l, const StepDraws &s, const Bits &number, i32 end, i32 &words, Draw &drawn, Bits &all) {
+DEVICE void thin(const StepDraws &s, const Bits &number, i32 end, i32 &words, Draw &drawn, Bits &all) {
     NO_UNROLL while (words < end) {
         const i32 block = words / 4, from = words % 4, upto = end - 4 * block;
         if (from == 0) drawn = draw_of_words(s, word_series(s, number), plane_address(CANDIDATES, (u32)block));
@@ -183,7 +183,7 @@ DEVICE void thin_ahead(const Lattice &l, const StepDraws &s, const Bits &number,
         const i32 end = l.thinned[3 * e];
         NO_UNROLL while (words < end && any_site(all)) {
             const i32 next = (words | 3) + 1;
-            thin(l, s, number, next < end ? next : end, words, drawn, all);
+            thin(s, number, next < end ? next : end, words, drawn, all);
         }
         thinned_ahead(desk, e) = all;
     }
@@ -210,7 +210,7 @@ DEVICE Bits candidates(const Lattice &l, const StepDraws &s, const Bits &number,
         if (TEAM_WARPS > 1)
             all = thinned_ahead(desk, e);
         else
-            thin(l, s, number, l.thinned[3 * e], words, drawn, all);
+            thin(s, number, l.thinned[3 * e], words, drawn, all);
         some = Bits{};
         UNROLL for (int t = 0; t < N_TYPES; ++t) some |= active[t] & all_or_none(t == l.thinned[3 * e + 1]);
         some &= l.thinned[3 * e + 2] == SINGLE ? of_class[SINGLE] : of_class[FEW];
