@@ -31,7 +31,7 @@ from tauslab.model.network.network import Network
 
 LAUNCH_BYTES = 4 << 30  # of samples that a launch leaves on the device
 WARM_UP = 1024  # trajectories of the launch before
-MOST_STEPS = 10_000  # of a trajectory: more tell no more
+MOST_STEPS = 10_000  # of a trajectory: more change no result
 _SPREAD = 0.2  # unknown parameters are drawn uniformly within this share of their values
 
 

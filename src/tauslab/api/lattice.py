@@ -26,7 +26,7 @@ from tauslab.store.results.lattice.result import (
 )
 
 _SAMPLES = "count_every=, the number of steps between two samples"
-# What lattices have in place of keywords of networks.
+# Keywords of networks, and the keyword of lattices that does the same.
 _OF_NETWORKS = {
     "points": _SAMPLES, "times": _SAMPLES,
     "record": "frame_every= for frames; counts are always recorded",

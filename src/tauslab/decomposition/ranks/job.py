@@ -111,9 +111,9 @@ def _index(count: int, comm: Communicator, *, share: bool) -> int:
 
 
 def _warn_of_shared_cores(threads: int, comm: Communicator) -> None:
-    """Warn if ranks with these threads each exceed the cores, unless Open MPI was told to let them.
+    """Warn if the threads of all ranks exceed the cores of the node.
 
-    That is ``mpirun --oversubscribe`` in Open MPI, which otherwise starts no such ranks.
+    ``mpirun --oversubscribe`` of Open MPI requests this, so there is no warning then.
     """
     cores, sharers = allowed_cores(), comm.core_sharers
     if comm.size > 1 and threads * sharers > cores and not _OVERSUBSCRIBED & os.environ.keys():

@@ -47,7 +47,7 @@ _DOUBLINGS = 40  # of the rate at which two pieces cost as much as one, in the s
 _NO_LIMIT = 2.0**1000  # of a piece that is not halved
 _HALVINGS = 48
 _DIP = 2.0**-10  # of areas both before and after: what is less is not halved
-_FADED = 2.0**-100  # of an area before, or after if there is no space: what is less is not halved
+_FADED = 2.0**-100  # of an area before, or after if there is no space: smaller areas are not halved
 _ABOVE, _BELOW = 1 + 2.0**-48, 1 - 2.0**-48  # what functions that round otherwise may be off
 
 # The last of a network without events, which fires where a bound is refused.
@@ -399,7 +399,7 @@ def _cuts(network: LoweredNetwork, end: float) -> FloatArray:
 
 
 def _counts(parts: _Parts, split: Flags) -> npt.NDArray[np.int64]:
-    """Parts of each row, when those that are `split` are halved."""
+    """Number of parts of each row after halving those in `split`."""
     return np.bincount(parts.row) + np.bincount(parts.row[split], minlength=int(parts.row[-1]) + 1)
 
 

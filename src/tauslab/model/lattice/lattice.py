@@ -159,7 +159,7 @@ class Lattice(Hinting, LatticeData):
         Raises
         ------
         ModelError
-            A name, number or array is not allowed; the message states what is.
+            A name, number or array is not allowed; the message names what is expected.
         """
         check_name(name, "site type", self._names["site type"])
         if name in VOLUMES:
@@ -179,7 +179,7 @@ class Lattice(Hinting, LatticeData):
         Raises
         ------
         ModelError
-            A name, number or array is not allowed; the message states what is.
+            A name, number or array is not allowed; the message names what is expected.
         """
         number = self.type_number(site_type, "paint")
         chosen = np.asarray(mask)
@@ -206,7 +206,7 @@ class Lattice(Hinting, LatticeData):
         Raises
         ------
         ModelError
-            A name, number or array is not allowed; the message states what is.
+            A name, number or array is not allowed; the message names what is expected.
         """
         for name in names:
             if isinstance(name, int | float):
@@ -228,7 +228,7 @@ class Lattice(Hinting, LatticeData):
         Raises
         ------
         ModelError
-            A name, number or array is not allowed; the message states what is.
+            A name, number or array is not allowed; the message names what is expected.
         """
         check_name(name, "parameter", self.parameters)
         self.parameters[name] = as_expression(value, f"parameter {name}")
@@ -332,7 +332,7 @@ class Lattice(Hinting, LatticeData):
         Raises
         ------
         ModelError
-            A name, number or array is not allowed; the message states what is.
+            A name, number or array is not allowed; the message names what is expected.
         """
         name = as_label(name or f"R{len(self.reactions) + 1}", "reaction")
         where = f"reaction {name}"
@@ -415,7 +415,7 @@ class Lattice(Hinting, LatticeData):
         Raises
         ------
         ModelError
-            A name, number or array is not allowed; the message states what is.
+            A name, number or array is not allowed; the message names what is expected.
         """
         if site_types is not None:
             if site_type is not None:
@@ -464,7 +464,7 @@ class Lattice(Hinting, LatticeData):
         Raises
         ------
         ModelError
-            A name, number or array is not allowed; the message states what is.
+            A name, number or array is not allowed; the message names what is expected.
         """
         for name in as_names(species):
             if positions is not None:
@@ -504,7 +504,7 @@ class Lattice(Hinting, LatticeData):
         Raises
         ------
         ModelError
-            A name, number or array is not allowed; the message states what is.
+            A name, number or array is not allowed; the message names what is expected.
         """
         where = f"object {name}"
         kinds = [one for one in self.type_names if one not in {each.name for each in self.objects}]
@@ -551,7 +551,7 @@ class Lattice(Hinting, LatticeData):
         Raises
         ------
         ModelError
-            A name, number or array is not allowed; the message states what is.
+            A name, number or array is not allowed; the message names what is expected.
         """
         chosen = face_names(faces)
         if not chosen:

@@ -73,7 +73,7 @@ class OfFour(Communicator):
     ],
 )
 def test_more_threads_than_cores_are_reported_once(monkeypatch, cores, threads, environment, said):
-    """Only by rank 0, unless the launcher was told to start more ranks than there are cores."""
+    """Only by rank 0, unless the launcher allows more ranks than there are cores."""
     for name in job._OVERSUBSCRIBED:
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
