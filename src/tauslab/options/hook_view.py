@@ -480,7 +480,7 @@ class LatticeView:
         self,
         site_types: npt.ArrayLike | Mapping[str, npt.ArrayLike],
         *,
-        follow: Mapping[str, str] | None = None,
+        particles: Mapping[str, str] | None = None,
         reach: int = REACH,
     ) -> Reshaped:
         """Give all sites new types; particles that cannot stay move to the nearest free sites.
@@ -495,7 +495,7 @@ class LatticeView:
             Numbers of types ``[z, y, x]`` of the whole lattice; or masks by type, as
             `tauslab.shapes` makes them, where a later mask replaces earlier ones and other sites
             get the first type.
-        follow
+        particles
             By species: ``stay`` (default), as above; ``shell``: particles move to the nearest site
             of the old type of their site; ``pinned``: particles stay unless no species can diffuse
             in their site.
@@ -525,7 +525,7 @@ class LatticeView:
                     own[name] = np.flatnonzero(local == self._type(name))
 
         result = engine.reshaping.run(
-            engine, types, engine.reshaping.following(follow or {}), call=self._call(),
+            engine, types, engine.reshaping.following(particles or {}), call=self._call(),
             gather=self._gather, reach=as_reach(reach), meanwhile=find_sites,
         )  # fmt: skip
         if result.sites:

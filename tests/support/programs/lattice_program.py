@@ -88,7 +88,7 @@ def changing(view):
     view.relabel({"A": "C", "C": "A"}, where=own)
     view.place({"A": taken["A"] + int(view.counts()[1]) % 3, "C": 40}, "gel")
     tube = np.hypot(z - 3, y - 4) < 2 + 0.7 * view.memory["calls"]
-    moved = view.reshape({"gel": tube}, follow={"B": "shell", "C": "pinned"}, reach=3)
+    moved = view.reshape({"gel": tube}, particles={"B": "shell", "C": "pinned"}, reach=3)
     view.memory["moved"] = view.memory.get("moved", []) + list(moved)
     view.place({"A": 3}, "gel")
     view.add({"C": [(5, 0, 0)] * 4 + [(0, 1, 1)], "A": [(5, 0, 0), (7, 1, 2)]})

@@ -67,7 +67,7 @@ def test_devices_agree():
 
     def grow(view):
         radius = (6 + 0.3 * (view.step % 7)) * SPACING
-        view.reshape(ball(view, radius=radius), follow={"C": "shell"}, reach=3)
+        view.reshape(ball(view, radius=radius), particles={"C": "shell"}, reach=3)
 
     actual = []
     for engine in ("slots", "planes"):
@@ -89,7 +89,7 @@ def test_devices_agree():
         ({"site_types": {"shell": np.zeros((30, 28, 26))}}, "takes a mask of the whole lattice"),
         ({"site_types": {}}, "no site left where C may be"),
         ({"reach": 17}, "reach = 17"),
-        ({"follow": {"X": "stay"}}, "'X' is not a species"),
+        ({"particles": {"X": "stay"}}, "'X' is not a species"),
     ],
 )
 def test_what_is_refused(given, message):

@@ -351,7 +351,7 @@ class Hybrid:
 
     @checks_keywords
     def shape(
-        self, part: str, shape: Shape, *, every: float, follow: Mapping[str, str] | None = None,
+        self, part: str, shape: Shape, *, every: float, particles: Mapping[str, str] | None = None,
         reach: int = REACH,
     ) -> None:  # fmt: skip
         """Let the site types of a lattice follow a shape.
@@ -368,7 +368,7 @@ class Hybrid:
             areas m^2, volumes m^3.
         every
             Time between two shapes, a whole multiple of the part's interval.
-        follow, reach
+        particles, reach
             As of `LatticeView.reshape`.
 
         Raises
@@ -384,11 +384,11 @@ class Hybrid:
         if not isinstance(shape, Shape):
             raise ConfigError(f"shape: {shape!r:.80} is none of tauslab.shapes")
         formulas = {name: self._formula(value) for name, value in shape.quantities.items()}
-        own = dict(follow or {})
+        own = dict(particles or {})
         if unknown := [name for name in own if name not in made.model.species]:
-            raise ConfigError(f"shape: follow: {unknown[0]!r} is not a species of part {part}")
+            raise ConfigError(f"shape: particles: {unknown[0]!r} is not a species of part {part}")
         for how in own.values():
-            one_of("follow", how, FOLLOWS)
+            one_of("particles", how, FOLLOWS)
         self.shapes[part] = Shaping(part, shape, formulas, every, own, as_reach(reach))
 
     @checks_keywords

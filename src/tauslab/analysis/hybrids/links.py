@@ -184,7 +184,7 @@ class Bill:
 class Shaping:
     """Site types of a part follow a shape, whose quantities follow formulas.
 
-    `every` is the time between two shapes; `follow` and `reach` are those of
+    `every` is the time between two shapes; `particles` and `reach` are those of
     `LatticeView.reshape`.
     """
 
@@ -192,7 +192,7 @@ class Shaping:
     shape: Shape
     formulas: Mapping[str, Formula]
     every: float
-    follow: Mapping[str, str]
+    particles: Mapping[str, str]
     reach: int
 
     def __str__(self) -> str:

@@ -534,7 +534,7 @@ class EnsemblePart(Part):
                 continue
             numbers = dict(zip(shaping.formulas, values[cell].tolist(), strict=True))
             given[cell] = shaping.shape(self.made.model, **numbers)
-        self.particles.reshape(given, follow=shaping.follow, reach=shaping.reach)
+        self.particles.reshape(given, particles=shaping.particles, reach=shaping.reach)
 
     def read(self) -> Reading:
         """As of `Part`."""

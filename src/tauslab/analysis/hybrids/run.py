@@ -283,7 +283,7 @@ def _shape_described(one: Shaping) -> bytes:
     reported = {name: _text_of(v) if callable(v) else repr(v) for name, v in used.items()}
     return digest_of(
         str(one),
-        sorted(one.follow.items()),
+        sorted(one.particles.items()),
         one.reach,
         _text_of(one.shape.make),
         sorted(reported.items()),

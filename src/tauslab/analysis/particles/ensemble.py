@@ -728,7 +728,7 @@ class Ensemble:
         self,
         site_types: Any,
         *,
-        follow: Mapping[str, str] | None = None,
+        particles: Mapping[str, str] | None = None,
         reach: int = REACH,
     ) -> None:
         """Give lattices other site types, as `LatticeView.reshape` does.
@@ -738,7 +738,7 @@ class Ensemble:
         site_types
             Numbers ``[z, y, x]`` or masks by site type for all lattices, or a list, one entry for
             each; None changes nothing.
-        follow, reach
+        particles, reach
             As of `LatticeView.reshape`.
 
         Raises
@@ -748,11 +748,11 @@ class Ensemble:
             particles.
         """
         motion = self._of_lattices("reshape")
-        self._meet("reshape", follow=follow, reach=reach)
+        self._meet("reshape", particles=particles, reach=reach)
         given = site_types if isinstance(site_types, list) else [site_types] * self.n
         if len(given) != self.n:
             raise ConfigError(f"reshape: {len(given)} shapes are given for {self.n} particles")
-        motion.reshape(given[motion.shares.own], follow, reach=reach)
+        motion.reshape(given[motion.shares.own], particles, reach=reach)
 
     def halve(
         self, rows: Sequence[int], kept: Sequence[int], mothers: Sequence[int], how: Halving,

@@ -71,7 +71,7 @@ class GrowingCells:
     ) -> None:  # fmt: skip
         assert options.seed is not None
         self._division, self._fraction = division, Fraction.parse(given.fraction)
-        self._follow, self._most = given.follow, given.most
+        self._follow, self._most = given.follow, given.max_cells
         self._seed, self._size = options.seed, options.n
         self._rows = dict(rows)
         self._motion = NetworkMotion(division.network, options, rows, backend, comm, initial)
@@ -151,7 +151,7 @@ class GrowingCells:
         size = int(copies.sum())
         if self._follow == "tree" and size > self._most:
             raise ConfigError(
-                f"the tree has more than {assigned('most')}{self._most} cells: ask for earlier "
+                f"the tree has more than {assigned('max_cells')}{self._most} cells: ask for earlier "
                 f"times, or {opt('follow', 'population')}"
             )
         values = self._values(mothers)

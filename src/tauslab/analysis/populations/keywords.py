@@ -62,9 +62,9 @@ class PopulationKeywords:
         doc='Fraction of the first daughter: a number, or ``"uniform(LO,HI)"``, drawn at each '
         "division.",
     )  # fmt: skip
-    most: int = option(
+    max_cells: int = option(
         100_000, "maximum number of cells of a tree (100000)",
-        flag="--most", group="sampling", type=count,
+        flag="--max-cells", group="sampling", type=count,
         metavar="N", check=whole(1, _MOST_CELLS), doc="Maximum number of cells of a tree.",
     )  # fmt: skip
     parameters: Mapping[str, float | npt.ArrayLike] | None = option(

@@ -135,11 +135,11 @@ class WeightedKeywords:
         doc="Lattices: steps between checks of the target; with more than one, short visits are "
         "missed.",
     )  # fmt: skip
-    extend: int = option(
+    max_extension: int = option(
         8, "simulate up to N times --t-end until the flux is stationary (8)",
-        flag="--extend", group="method", type=count, metavar="N", check=whole(1, 1000),
+        flag="--max-extension", group="method", type=count, metavar="N", check=whole(1, 1000),
         doc="Steady rate of a network: if the flux into the target is not stationary at `t_end`, "
-        "continue, at most to `extend` times `t_end`, with as many times `rounds`.",
+        "continue, at most to `max_extension` times `t_end`, with as many times `rounds`.",
     )  # fmt: skip
     discard: float = option(
         0.5, "fraction of the time to discard, with --steady (0.5)", flag="--discard",
@@ -158,13 +158,13 @@ def refuse_unused(given: WeightedKeywords, *, lattice: bool) -> None:
     """
     usual = WeightedKeywords()
     ways = (
-        (not given.steady, ("discard", "extend"), f"is of {opt('steady')}"),
+        (not given.steady, ("discard", "max_extension"), f"is of {opt('steady')}"),
         (lattice, ("max_steps",), "is of networks: a lattice goes in steps of its own"),
-        (lattice, ("extend",), "is of networks: a lattice is simulated once"),
+        (lattice, ("max_extension",), "is of networks: a lattice is simulated once"),
         (not lattice, ("look_every",), "is of lattices: in a network every reaction is looked at"),
     )
     for holds, names, why in ways:
         for name in names:
             value = getattr(given, name)
-            if holds and value != getattr(usual, name) and (name, value) != ("extend", 1):
+            if holds and value != getattr(usual, name) and (name, value) != ("max_extension", 1):
                 raise ConfigError(f"{opt(name)} {why}: leave it out")

@@ -332,7 +332,7 @@ def run_weighted(network: Network, given: WeightedKeywords, comm: Communicator) 
             return search.certain(times, settings, steady=given.steady)
         rules = WalkRules(
             segments, search.target, search.coordinate, binning, given.rounds, walkers,
-            given.steady, given.discard, given.extend,
+            given.steady, given.discard, given.max_extension,
         )  # fmt: skip
         with search.progress(given.runs * given.rounds, "rounds") as bar:
             begun, keep = _checkpoint(search, segments)

@@ -23,8 +23,8 @@ OPTIONS = (AnalysisFlags, SamplingFlag, PopulationKeywords, CPU, OverwriteFlag)
 def process_population(arguments: argparse.Namespace, comm: Communicator) -> Answer:
     """Read a model of a cell, and let cells grow and divide."""
     given: dict[str, Any] = given_options(arguments, PopulationKeywords)
-    if "most" in given and arguments.follow != "tree":
-        raise ConfigError(f"--most is not for --follow {arguments.follow}: leave it out")
+    if "max_cells" in given and arguments.follow != "tree":
+        raise ConfigError(f"--max-cells is not for --follow {arguments.follow}: leave it out")
     network = on_root(comm, lambda: network_given(arguments))
     own = given_options(arguments, AnalysisFlags, SamplingFlag)
     when = own.get("t", network.t_end)

@@ -126,8 +126,8 @@ class Reshaping:
         self._tables: tuple[Any, tuple[Any, Any]] = (None, (None, None))
         self._rings: dict[int, tuple[Any, Any, int]] = {}
 
-    def following(self, follow: Mapping[str, str]) -> FollowingParticles:
-        """Return how species go with a shape, which `follow` says by name.
+    def following(self, particles: Mapping[str, str]) -> FollowingParticles:
+        """Return how species go with a shape, as `particles` says by name.
 
         Raises
         ------
@@ -135,11 +135,11 @@ class Reshaping:
             There is no such species, or way to follow.
         """
         stays, follows = self.habitats.copy(), np.zeros(len(self._lattice.species) + 1, np.uint8)
-        for name, how in follow.items():
+        for name, how in particles.items():
             number = self._lattice.numbers.get(name)
             if number is None:
-                raise ConfigError(f"follow: {name!r} is not a species of {self._lattice.name}")
-            one_of("follow", how, FOLLOWS)
+                raise ConfigError(f"particles: {name!r} is not a species of {self._lattice.name}")
+            one_of("particles", how, FOLLOWS)
             follows[number + 1] = how == "shell"
             if how == "pinned":
                 stays[:, number] = self._open

@@ -27,8 +27,8 @@ def share(part: npt.ArrayLike, n: float) -> tuple[FloatArray, FloatArray]:
     """Ends of the interval of a probability that was `part` of `n` samples.
 
     Wilson's interval with correction for continuity (Newcombe 1998, Statistics in Medicine 17, 857,
-    method 4): it holds at least 94.9 % also where 0 or 1 samples are expected, where Wilson's own
-    holds 84 %.
+    method 4): it holds at least 94.5 % (94.9 % from 20 samples on), also where 0 or 1 samples are
+    expected, where Wilson's own holds 84 %.
     """
     p = np.asarray(part, np.float64)
 

@@ -39,11 +39,11 @@ def lipids(growth=0.4):
     return made
 
 
-def growing(model=None, growth=0.4, every=0.2, follow=None):
+def growing(model=None, growth=0.4, every=0.2, particles=None):
     made = ts.Hybrid("cell", tick=0.1)
     made.add_part("lipids", lipids(growth), method="ode")
     made.add_part("space", model or box())
-    made.shape("space", BALL, every=every, follow=follow)
+    made.shape("space", BALL, every=every, particles=particles)
     return made
 
 
@@ -138,8 +138,8 @@ def test_what_is_no_shape_of_a_part_is_refused(change, message):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"follow": {"X": "stay"}}, "'X' is not a species"),
-        ({"follow": {"P": "fly"}}, "follow='fly' is not known"),
+        ({"particles": {"X": "stay"}}, "'X' is not a species"),
+        ({"particles": {"P": "fly"}}, "particles='fly' is not known"),
         ({"reach": 0}, "reach = 0"),
         ({"shape": "ball"}, "is none of tauslab.shapes"),
         ({"shape": ts.shapes.sphere(area="lipids.mass")}, "no 'mass'"),

@@ -121,7 +121,7 @@ def test_ages_and_volumes_of_exponential_growth():
 @pytest.mark.validate
 def test_generations_say_which_of_their_cells_have_not_divided():
     """Times of complete generations have mean 1 and sd 1; of others they are too short."""
-    actual = grown(constant_rate(rate=1.0), [4.0], cells=400, follow="tree", most=200_000)
+    actual = grown(constant_rate(rate=1.0), [4.0], cells=400, follow="tree", max_cells=200_000)
     generations = actual.generations()
     last = actual.snapshots[-1].generation
     assert [one.undivided for one in generations] == [
@@ -230,8 +230,8 @@ def test_a_tree_knows_its_lines():
     assert list(frame.columns[-2:]) == ["X at division", "D at division"]
     dataset = actual.to_xarray()
     assert dataset["mean"].sel(name="X").shape == (2,)
-    with pytest.raises(ts.ConfigError, match="more than most=5"):
-        grown(constant_rate(), [30], cells=3, follow="tree", most=5)
+    with pytest.raises(ts.ConfigError, match="more than max_cells=5"):
+        grown(constant_rate(), [30], cells=3, follow="tree", max_cells=5)
 
 
 def test_parameters_are_inherited():

@@ -34,7 +34,7 @@ GIVEN = {"target": "X >= 30", "t_end": 4.0, "seed": 1, "device": "cpu", "runs": 
 CASES = {
     "weighted": (ts.weighted_ensemble, {"walkers": 5}),
     "adaptive": (ts.weighted_ensemble, {"walkers": 5, "bins": "adaptive:4"}),
-    "steady": (ts.weighted_ensemble, {"walkers": 5, "steady": True, "t_end": 0.5, "extend": 2}),
+    "steady": (ts.weighted_ensemble, {"walkers": 5, "steady": True, "t_end": 0.5, "max_extension": 2}),
 }
 
 
@@ -174,9 +174,9 @@ def test_a_rate_goes_on_until_it_is_steady():
     exact = 1 / np.linalg.solve(generator, -np.ones(30))[20]
     given = {**GIVEN, "t_end": 0.5, "rounds": 20, "walkers": 40, "runs": 20, "steady": True}
     with pytest.warns(UserWarning, match="not steady yet, and too low: .* in the first half"):
-        short = ts.weighted_ensemble(model(), **given, extend=1)
+        short = ts.weighted_ensemble(model(), **given, max_extension=1)
     assert short.estimate < 0.2 * exact
-    actual = ts.weighted_ensemble(model(), **given, extend=32)
+    actual = ts.weighted_ensemble(model(), **given, max_extension=32)
     assert actual.settings["t_end"] >= 4
     assert actual.settings["rounds"] == len(actual.time) == actual.settings["t_end"] * 40
     assert actual.settings["kept"] == pytest.approx(actual.settings["t_end"] / 2)

@@ -107,7 +107,7 @@ def test_what_is_never_reached_has_a_bound_and_no_error_of_0():
     assert actual.bounds == (0.0, pytest.approx(1 - 0.05 ** (1 / 20)))
     assert "at most 0.139" in repr(actual)
     with pytest.warns(UserWarning, match="no walker"):
-        actual = weighted(t_end=1e-6, steady=True, runs=4, extend=1)
+        actual = weighted(t_end=1e-6, steady=True, runs=4, max_extension=1)
     assert actual.bounds == (0.0, pytest.approx(math.log(20) / (4 * 0.5e-6)))
 
 
@@ -269,7 +269,7 @@ def test_what_overflows_is_lost_and_told():
         ({"t_end": None}, "t_end= is missing"),
         ({"discard": 1.0}, "discard=1"),
         ({"discard": 0.2}, "discard= is of steady=True"),
-        ({"extend": 2}, "extend= is of steady=True"),
+        ({"max_extension": 2}, "max_extension= is of steady=True"),
         ({"look_every": 2}, "look_every= is of lattices"),
         ({"seed": -1}, "seed=-1"),
         ({"set": {"Q": 1.0}}, "Q"),

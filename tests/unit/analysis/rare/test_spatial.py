@@ -79,8 +79,8 @@ def test_everything_else_of_lattices(tmp_path, capsys):
         walk(**small | {"rounds": 101})
     with pytest.raises(ts.ConfigError, match="max_steps= is of networks"):
         walk(max_steps=5)
-    with pytest.raises(ts.ConfigError, match="extend= is of networks"):
-        walk(steady=True, extend=3)
+    with pytest.raises(ts.ConfigError, match="max_extension= is of networks"):
+        walk(steady=True, max_extension=3)
     with pytest.raises(ts.ConfigError, match="at most 65536 lattices"):
         walk(walkers=40_000, bins=2)
     path = tmp_path / "births.h5"

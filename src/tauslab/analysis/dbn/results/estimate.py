@@ -211,14 +211,14 @@ def estimate(
     network: DynamicNetwork,
     measurements: Sequence[Measurement],
     *,
-    most: int = MOST_COMBINATIONS,
+    max_combinations: int = MOST_COMBINATIONS,
     seed: int = 0,
 ) -> Estimate:
     """Compute the posterior of combinations of intervals of the unknown parameters.
 
     The factored frontier algorithm computes the likelihood of each combination (Liu, Hsu and
-    Thiagarajan 2009; 2011). If there are more than `most` combinations, a local search from
-    several starting points evaluates at most `most` (Hooke and Jeeves 1961).
+    Thiagarajan 2009; 2011). If there are more than `max_combinations` combinations, a local search from
+    several starting points evaluates as many (Hooke and Jeeves 1961).
 
     Raises
     ------
@@ -231,11 +231,11 @@ def estimate(
         raise ConfigError("there are no measurements to estimate parameters from")
     rate = _Rating(network, measurements)
     sizes = [network.bins(name) for name in network.parameters]
-    complete = math.prod(sizes) <= most
+    complete = math.prod(sizes) <= max_combinations
     if complete:
         rate.all_of(itertools.product(*map(range, sizes)))
     else:
-        _search(rate, sizes, most, np.random.default_rng(seed))
+        _search(rate, sizes, max_combinations, np.random.default_rng(seed))
     return rate.estimate(complete=complete)
 
 
