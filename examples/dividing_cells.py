@@ -30,7 +30,7 @@ def young_and_middle(scales: bool, cells: int = 2000) -> tuple[float, float, ts.
     # Volumes of a steady population have the density 2 / V^2.
     volumes = 1 / (1 - (np.arange(cells) + 0.5) / (2 * cells))
     found = ts.population(
-        cell(scales), [6.0], division="divide", cells=cells, parameters={"V": volumes}, seed=1,
+        cell(scales), [6.0], division="divide", cells=cells, set={"V": volumes}, seed=1,
         device="cpu",
     )  # fmt: skip
     last = found.snapshots[0]

@@ -37,7 +37,7 @@ class LogPosterior:
             values = np.exp(places[inside])
             found[inside] = ts.particle_filters(
                 model(), self.data, observe={"X": "normal(sd=10)", "Y": "normal(sd=10)"},
-                n=self.n, parameters=dict(zip(NAMES, values.T, strict=True)), seed=self.calls,
+                n=self.n, set=dict(zip(NAMES, values.T, strict=True)), seed=self.calls,
                 device="cpu",
             ).log_likelihood  # fmt: skip
         return found

@@ -67,7 +67,7 @@ def negative_log_likelihood(params: Mapping[str, float], data: Mapping[str, Any]
     values = np.array([params[name] for name in sorted(params)])
     seed = int.from_bytes(hashlib.sha256(values.tobytes()).digest()[:8], "little")
     result = ts.particle_filter(
-        MODEL, cells, observe=OBSERVE, parameters=dict(params), n=PARTICLES, seed=seed,
+        MODEL, cells, observe=OBSERVE, set=dict(params), n=PARTICLES, seed=seed,
         device=ts.CPU(threads=1), comm="self", quiet=True,
     )  # fmt: skip
     return -result.log_likelihood

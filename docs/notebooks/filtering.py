@@ -42,9 +42,7 @@ assert abs(state[0] - state[2]) < 4 * state[1]
 
 # %%
 for n in (50, 200, 800):
-    fifty = ts.particle_filters(
-        net, data, observe=observe, n=n, seed=2, parameters={"birth": np.ones(50)}
-    )
+    fifty = ts.particle_filters(net, data, observe=observe, n=n, seed=2, set={"birth": np.ones(50)})
     logs = fifty.log_likelihood
     mean = np.log(np.mean(np.exp(logs - logs.max()))) + logs.max()
     print(f"{n:4} particles: sd of the logarithm {logs.std():.2f}, log of the mean {mean:.2f}")

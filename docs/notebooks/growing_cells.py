@@ -25,7 +25,7 @@ cell.add_rule("concentration", "protein / V")
 times = np.arange(1.0, 13.0)
 found = ts.population(
     cell, times, division="divide", partition={"V0": "share"}, fraction="uniform(0.4,0.6)",
-    cells=2_000, parameters={"V": 2.5, "V0": 2.5}, seed=1,
+    cells=2_000, set={"V": 2.5, "V0": 2.5}, seed=1,
 )  # fmt: skip
 print(found)
 volume = found.log_size + np.log([one.mean("V") for one in found.snapshots])
@@ -62,7 +62,7 @@ legend = axes.legend()
 # %%
 line = ts.population(
     cell, [12.0], division="divide", partition={"V0": "share"}, fraction="uniform(0.4,0.6)",
-    cells=2_000, parameters={"V": 2.5, "V0": 2.5}, follow="lineage", seed=2,
+    cells=2_000, set={"V": 2.5, "V0": 2.5}, follow="lineage", seed=2,
 )  # fmt: skip
 ages = found.snapshots[-1].age.mean(), line.snapshots[-1].age.mean()
 print("mean age: population {:.2f}, lineage {:.2f}".format(*ages))

@@ -32,7 +32,7 @@ axis = (np.arange(24) + 0.5) / 24
 grid = low + (high - low) * np.stack(np.meshgrid(axis, axis, indexing="ij"), -1).reshape(-1, 2)
 exact = np.array([
     ts.exact_filter(
-        net, data, observe=observe, parameters=dict(zip(names, np.exp(place).tolist(), strict=True))
+        net, data, observe=observe, set=dict(zip(names, np.exp(place).tolist(), strict=True))
     ).terms.cumsum()
     for place in grid
 ])  # fmt: skip

@@ -426,7 +426,7 @@ def filters(machine: Machine, particles: int, *, together: bool = True) -> dict[
                              "threshold": 1.0, "device": ts.CPU(threads=1)}  # fmt: skip
     before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
     logs = [
-        ts.particle_filters(net, data, parameters={"birth": part}, number=number, **usual)
+        ts.particle_filters(net, data, set={"birth": part}, number=number, **usual)
         .log_likelihood
         for number, part in enumerate([births] if together else np.split(births, len(births)))
     ]  # fmt: skip

@@ -185,7 +185,7 @@ def ours(particles: int, n: int, seed: int) -> Any:
     net, data = course()
     result = ts.particle_filters(
         net, data, observe=OBSERVE, initial=INITIAL, n=particles,
-        parameters={"birth": np.linspace(0.9, 1.1, n)}, seed=seed, threshold=1.0,
+        set={"birth": np.linspace(0.9, 1.1, n)}, seed=seed, threshold=1.0,
         device=ts.CPU(threads=1),
     )  # fmt: skip
     return result.log_likelihood

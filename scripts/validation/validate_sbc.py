@@ -143,7 +143,7 @@ def weighted(
         filters = ts.particle_filters(
             net, data, observe=case.noises(), n=case.n, device=device,
             seed=10**6 + ROUNDS * seed + number,
-            parameters=dict(zip(case.priors, np.exp(logs.T), strict=True)), quiet=True,
+            set=dict(zip(case.priors, np.exp(logs.T), strict=True)), quiet=True,
         )  # fmt: skip
         prior = -0.5 * (((logs - median) / sigma) ** 2).sum(axis=1)
         log_weights = filters.log_likelihood + prior - density
@@ -245,7 +245,7 @@ def grid(case: Case, net: ts.Network, data: dict[str, Any], seed: int, device: A
     known = np.linspace(-3.5, 3.5, 15)
     logs = [
         ts.exact_filter(
-            net, data, observe=case.noises(), parameters={name: median * math.exp(sigma * z)}
+            net, data, observe=case.noises(), set={name: median * math.exp(sigma * z)}
         ).log_likelihood
         for z in known.tolist()
     ]

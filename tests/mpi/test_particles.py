@@ -18,9 +18,9 @@ net.add_rule("twice", "2 * X")
 data = {"time": [0.0, 0.5, 1.0, 2.5], "X": [3, 4, float("nan"), 6]}
 found = ts.particle_filter(
     net, data, observe={"X": "poisson"}, n=101, seed=1, device="cpu",
-    parameters={"k": np.linspace(1, 9, 101)}, threshold=1.0,
+    set={"k": np.linspace(1, 9, 101)}, threshold=1.0,
 )
-few = ts.Ensemble(net, 2, seed=3, device="cpu", parameters={"k": [2, 50]}, count_reactions=True)
+few = ts.Ensemble(net, 2, seed=3, device="cpu", set={"k": [2, 50]}, count_reactions=True)
 few.advance(1.0)
 pulse = ts.Network("pulse")  # a state with executions that wait, and a quantity that moves
 pulse.add_species("X", 4)
@@ -30,7 +30,7 @@ pulse.add_reaction("-> X", law="6 * V")
 pulse.add_reaction("X ->", rate=0.5)
 pulse.add_event("high", trigger="X > 12", delay=0.7, assignments={"V": "V / 2"})
 moved = ts.Ensemble(
-    pulse, 53, seed=4, device="cpu", parameters={"V": np.linspace(0.5, 2, 53)}, count_reactions=True
+    pulse, 53, seed=4, device="cpu", set={"V": np.linspace(0.5, 2, 53)}, count_reactions=True
 )
 states = few.fired().tobytes()
 for step in range(4):
@@ -52,13 +52,13 @@ cell.add_reaction("-> X", law="20 * V")
 cell.add_event("divide", trigger="V >= 2")
 grown = ts.population(
     cell, [2.0, 5.0], division="divide", cells=13, seed=2, device="cpu",
-    parameters={"V": np.linspace(1, 1.9, 13)}, fraction="uniform(0.3,0.7)",
+    set={"V": np.linspace(1, 1.9, 13)}, fraction="uniform(0.3,0.7)",
 )
 states += b"".join(one.values.tobytes() + one.cell.tobytes() for one in grown.snapshots)
 states += grown.divisions.at_birth.tobytes()
 many = ts.particle_filters(
     net, data, observe={"X": "poisson"}, n=7, seed=1, device="cpu", states=True,
-    parameters={"k": [1.0, 5.0, 9.0]}, threshold=1.0,
+    set={"k": [1.0, 5.0, 9.0]}, threshold=1.0,
 )
 states += many.terms.tobytes() + many.mean.tobytes()
 drawn = ts.smc2(
@@ -73,7 +73,7 @@ cube.add_diffusion("*", 1e-12)
 cube.add_reaction("2 A -> B", rate=1e8, unit="M^-1 s^-1")
 cube.add_reaction("B -> 2 A", rate="k")
 cube.place("A", count=650)  # of 720 places: some wait
-lattices = ts.Ensemble(cube, 8, seed=4, device="cpu", parameters={"k": np.linspace(1, 99, 8)})
+lattices = ts.Ensemble(cube, 8, seed=4, device="cpu", set={"k": np.linspace(1, 99, 8)})
 for step in range(3):
     lattices.advance(0.001 * (step + 1))
     lattices.set(A=lattices.values("A") + 20 * step - 9)
@@ -85,7 +85,7 @@ states += ts.particle_filter(
     cube, {"time": [0.001, 0.002], "A": [300, 280]}, observe={"A": "normal(9)"}, n=5, seed=1,
     device="cpu", threshold=1.0,
 ).terms.tobytes()
-with ts.Ensemble(cube, 2, seed=4, device="cpu", parameters={"k": [5.0, 50.0]}) as few_cubes:
+with ts.Ensemble(cube, 2, seed=4, device="cpu", set={"k": [5.0, 50.0]}) as few_cubes:
     few_cubes.take([1, 1, 0, 1, 0])
     few_cubes.advance(0.001)
     few_cubes.take([4])  # ranks without any
@@ -101,7 +101,7 @@ fall.add_reaction("A ->", rate="k")
 fall.add_event("low", trigger="A < 15", delay=0.2, assignments={"A": "A + 9"})
 for method in ("ode", "ssa"):
     start = {"A": 100, "k": [1.0, 2.0]} if method == "ode" else {"k": [1.0, 2.0]}
-    with ts.Ensemble(fall, 2, seed=1, device="cpu", method=method, parameters=start) as two:
+    with ts.Ensemble(fall, 2, seed=1, device="cpu", method=method, set=start) as two:
         two.advance(0.5)
         two.take([0, 1, 1, 0, 1])
         two.set(A=[1, 20, 30, 40, 50])
@@ -153,9 +153,9 @@ for scheme in ("systematic", "stratified", "multinomial"):
                                **given))
     add(ts.particle_filter(net, data, observe=narrow, n=4097, resample=scheme, **given))
     add(ts.particle_filters(net, data, observe=poisson, n=1501, resample=scheme, threshold=0.7,
-                            quantiles=0.9, parameters={"k": [1.0, 5.0, 9.0]}, **given))
+                            quantiles=0.9, set={"k": [1.0, 5.0, 9.0]}, **given))
     add(ts.particle_filters(net, cells, observe=poisson, n=5, resample=scheme, states=True,
-                            parameters={"k": [1.0, 5.0, 9.0]}, **given))
+                            set={"k": [1.0, 5.0, 9.0]}, **given))
 for threshold in (0.1, 0.9):
     add(ts.particle_filter(top, high, observe={"X": "normal(sd=4)"}, n=2001, threshold=threshold,
                            **given))

@@ -22,7 +22,7 @@ def log_posterior(place):
         return -np.inf
     return ts.particle_filter(
         net, {"time": [2.0], "X": [9]}, observe={"X": "normal(sd=1)"}, n=200,
-        parameters={"k": k}, seed=int(1e15 * k), device="cpu", comm="self", quiet=True,
+        set={"k": k}, seed=int(1e15 * k), device="cpu", comm="self", quiet=True,
     ).log_likelihood
 """
 FUTURES = """

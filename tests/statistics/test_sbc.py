@@ -61,7 +61,7 @@ def test_data_tell_published_values_from_others():
     for place, values in enumerate(rates.values()):
         values[1 + 2 * place : 3 + 2 * place] *= 3.0, 1 / 3
     found = ts.particle_filters(
-        net, data, observe=case.noises(), n=50, parameters=rates, seed=1, device="cpu", quiet=True
+        net, data, observe=case.noises(), n=50, set=rates, seed=1, device="cpu", quiet=True
     )
     assert (found.log_likelihood[1:] < found.log_likelihood[0] - 2).all()
 

@@ -34,7 +34,7 @@ class ExactFilterKeywords(DataKeywords, ProjectionChoices):
     """Keywords of `tauslab.exact_filter`."""
 
     _: KW_ONLY
-    parameters: Mapping[str, float] | None = option(
+    set: Mapping[str, float] | None = option(
         None, doc="Values of parameters and initial amounts by name."
     )  # fmt: skip
 
@@ -51,7 +51,7 @@ def exactly_filtered(network: Network, given: ExactFilterKeywords) -> FilterResu
     are filtered again, with a projection that loses less by this factor.
     """
     check_values(given)
-    values = one_number_each("parameters", given.parameters, "a distribution has no particles")
+    values = one_number_each("set", given.set, "a distribution has no particles")
     cells = given.observations()
     parameters = {name: value for name, value in values.items() if name in network.parameters}
     constants = {**network.parameter_values(parameters), **values}

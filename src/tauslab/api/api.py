@@ -35,9 +35,9 @@ __all__ = ["open", "ranks", "ranks_for", "read", "run", "run_ensemble"]
 # Where keywords of networks and lattices are given that a hybrid has for each part.
 _OF_PARTS = {
     "method": "add_part(method=)", "max_steps": "add_part(max_steps=)",
-    "set": "add_part(parameters=)", "initial": "add_part(parameters=)",
-    "sweep": "add_part(parameters=), with one value per cell",
-    "table": "add_part(parameters=), with one value per cell",
+    "set": "add_part(set=)", "initial": "add_part(set=)",
+    "sweep": "add_part(set=), with one value per cell",
+    "table": "add_part(set=), with one value per cell",
     "record": "add_part(record=)", "species": "add_part(record=)",
     "points": "add_part(sample=)", "times": "add_part(sample=)",
     "count_every": "add_part(sample=)", "replicas": "n=",

@@ -86,11 +86,11 @@ def population(
         )
     dividing = Division(network, given.division, given.partition or {})
     steps: dict[str, Any] = {} if given.max_steps is None else {"max_steps": given.max_steps}
-    rows = numbers_by_name("parameters", given.parameters)
+    rows = numbers_by_name("set", given.set)
     initial = initial_distributions(given.initial, network, rows)
     for name, row in rows.items():
         if np.shape(row) not in ((), (given.cells,)):
-            raise ConfigError(f"parameters {name}: one value, or one per cell ({given.cells})")
+            raise ConfigError(f"set {name}: one value, or one per cell ({given.cells})")
     if not initial and all(np.ndim(row) == 0 for row in rows.values()):
         own = {name: float(row) for name, row in rows.items() if name in network.parameters}
         if begins_true(network, given.division, network.parameter_values(own)):

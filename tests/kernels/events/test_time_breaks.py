@@ -114,9 +114,7 @@ def test_equations_pass_over_no_pulse_whose_two_ends_are_swept() -> None:
 def test_particles_pass_over_no_pulse_of_their_own(method: str) -> None:
     net = pulsed("50 * exp(-((time - 500 * width) / 0.1) ^ 2)")
     centres = [0.02 + 0.16 * i / 1999 for i in range(2000)]
-    particles = ts.Ensemble(
-        net, 2000, seed=1, method=method, device="cpu", parameters={"width": centres}
-    )
+    particles = ts.Ensemble(net, 2000, seed=1, method=method, device="cpu", set={"width": centres})
     particles.advance(30.0)
     particles.advance(100.0)
     actual, mean = particles.values("X"), 5 * math.sqrt(math.pi)
@@ -171,7 +169,7 @@ def test_pulses_of_clocks_with_swept_starts_are_reported() -> None:
     with pytest.warns(UserWarning, match="V jumps or has pulses, at times that .* differ"):
         ts.run(net, times=[100.0], sweep={"V": [10, 20]}, method="ode", device="cpu")
     for method, start in (("ode", {"V": 20}), ("ssa", {"V": 20}), ("ssa", {})):
-        particles = ts.Ensemble(net, 4, seed=1, method=method, device="cpu", parameters=start)
+        particles = ts.Ensemble(net, 4, seed=1, method=method, device="cpu", set=start)
         if not start:
             particles.advance(1.0)
             particles.set(V=20)
@@ -225,7 +223,7 @@ def test_a_species_that_nothing_changes_moves_a_pulse(amount: float, method: str
 def test_particles_tell_which_pulses_they_do_not_know() -> None:
     net = pulsed("if(time - 10 * floor(time / 10) < width, 100, 0)")
     particles = ts.Ensemble(
-        net, 10, seed=1, parameters={"width": [0.1 + 0.01 * i for i in range(10)]}, device="cpu"
+        net, 10, seed=1, set={"width": [0.1 + 0.01 * i for i in range(10)]}, device="cpu"
     )
     with pytest.warns(UserWarning, match="that particles do not know"):
         particles.advance(1.0)

@@ -127,7 +127,7 @@ def test_arguments_of_a_wrong_kind(net: ts.Network, call: Any, said: str) -> Non
     [
         (ts.exact_filter, {"tolerance": 0}, "tolerance=0 is not allowed"),
         (ts.particle_filter, {"checkpoint": 3, "seed": 1}, "the path of a file is expected, not 3"),
-        (ts.particle_filter, {"parameters": "k"}, "parameters=: give {NAME: value}, not 'k'"),
+        (ts.particle_filter, {"set": "k"}, "set=: give {NAME: value}, not 'k'"),
         (ts.particle_filters, {"filters": []}, r"filters=\[\] is not allowed"),
         (ts.pmmh, {"start": {"k": "x"}}, "start k: values must be numbers, not 'x'"),
         (ts.pmmh, {"proposal": "wide"}, "proposal: values must be numbers, not 'wide'"),
@@ -205,14 +205,14 @@ def test_samples_of_a_lattice_are_counted_in_steps() -> None:
 
 
 def test_names_of_parameters_are_no_values(net: ts.Network) -> None:
-    said = re.escape("parameters=: give {NAME: value}, not ['k']")
+    said = re.escape("set=: give {NAME: value}, not ['k']")
     with pytest.raises(ts.ConfigError, match=said):
-        ts.Ensemble(net, 4, parameters=["k"])  # type: ignore[arg-type]
+        ts.Ensemble(net, 4, set=["k"])  # type: ignore[arg-type]
     data = {"time": [1.0], "X": [3.0]}
     with pytest.raises(ts.ConfigError, match=said):
-        ts.particle_filter(net, data, observe={"X": "normal(sd=1)"}, parameters=["k"])  # type: ignore[arg-type]
+        ts.particle_filter(net, data, observe={"X": "normal(sd=1)"}, set=["k"])  # type: ignore[arg-type]
     with pytest.raises(ts.ConfigError, match=said):
-        ts.Hybrid("h").add_part("p", net, parameters=["k"])  # type: ignore[arg-type]
+        ts.Hybrid("h").add_part("p", net, set=["k"])  # type: ignore[arg-type]
     with pytest.raises(ts.ConfigError, match=re.escape("set=: give {NAME: value}, not ['k']")):
         ts.cme(net, times=[1.0], set=["k"])  # type: ignore[arg-type]
     with pytest.raises(ts.ConfigError, match=re.escape("initial=: give {NAME: value}, not 'X'")):

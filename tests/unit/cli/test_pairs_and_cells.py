@@ -172,7 +172,10 @@ def test_nobody_has_divided(capsys):
         (["--t", "1", "--fraction", "2"], "--fraction 2 is not allowed"),
         (["--t", "1", "--division", "birth"], "--division birth: c has no such event"),
         (["--t", "9", "--follow", "tree", "--max-cells", "30"], "more than --max-cells 30 cells"),
-        (["--t", "1", "--max-cells", "30"], "--max-cells is not for --follow population: leave it out"),
+        (
+            ["--t", "1", "--max-cells", "30"],
+            "--max-cells is not for --follow population: leave it out",
+        ),
         (["--t", "1", "--max-steps", "2"], "take more than --max-steps"),
         ([], "--t is missing"),
     ],

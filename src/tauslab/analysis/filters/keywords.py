@@ -208,7 +208,7 @@ class FilterKeywords(HiddenKeywords):
         check=whole(1, MOST_TRAJECTORIES), doc="Particles of a filter.",
     )  # fmt: skip
     seed: int | None = seed_option()
-    parameters: Mapping[str, float | npt.ArrayLike] | None = option(
+    set: Mapping[str, float | npt.ArrayLike] | None = option(
         None, doc="Values by name: a number, or an array with a value for each particle "
         "(``particle_filters``: for each filter).",
     )  # fmt: skip

@@ -131,7 +131,7 @@ class Board:
     def _take_parameters(self, made: PartModel) -> FloatArray:
         """Take values of parameters of a part; those that follow formulas ``[cell, driven]``."""
         name, n, driven = made.name, self.n, self.watches[made.name].driven
-        known: dict[str, Any] = {**made.parameters, **made.options.get("parameters", {})}
+        known: dict[str, Any] = {**made.parameters, **made.options.get("set", {})}
         known |= rates_of(made, self.hybrid.rates.get(name, {}))
         if made.is_function:
             known |= {one: made.options["values"][one] for one in driven}

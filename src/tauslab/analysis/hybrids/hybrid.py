@@ -125,7 +125,7 @@ class Hybrid:
         sample: float | None = None,
         record: tuple[str, ...] | list[str] | None = None,
         values: Mapping[str, float | npt.ArrayLike] | None = None,
-        parameters: Mapping[str, float | npt.ArrayLike] | None = None,
+        set: Mapping[str, float | npt.ArrayLike] | None = None,  # noqa: A002 - as tauslab.run calls it
         max_steps: int | None = None,
         device: Device | None = None,
     ) -> None:
@@ -150,7 +150,7 @@ class Hybrid:
             Names to record; by default all.
         values
             Initial quantities of a function: one value for all cells, or ``[cell]``.
-        parameters, max_steps
+        set, max_steps
             As for `tauslab.Ensemble`.
         device
             Device of this part; by default that of the run. For one cell, networks are faster on a
@@ -167,7 +167,7 @@ class Hybrid:
             raise ConfigError(f"part {name} is defined twice")
         if isinstance(model, str | os.PathLike):
             model = read(Path(model))
-        options = {"method": method, "parameters": parameters, "max_steps": max_steps}
+        options = {"method": method, "set": set, "max_steps": max_steps}
         if isinstance(model, Polymer):
             if any(one is not None for one in (*options.values(), values)):
                 raise ConfigError(f"part {name} is a chain: it takes every=, sample= and device=")
@@ -175,16 +175,14 @@ class Hybrid:
             if not callable(model) or any(v is not None for v in (*options.values(), device)):
                 raise ConfigError(
                     f"part {name} takes a network, a lattice, a polymer, or a function "
-                    "without method=, parameters=, max_steps= and device="
+                    "without method=, set=, max_steps= and device="
                 )
             options = {"values": dict(values or {})}
         elif values is not None:
-            raise ConfigError(f"part {name}: values= is of functions: use parameters=")
+            raise ConfigError(f"part {name}: values= is of functions: use set=")
         else:
             method_of(method)
-            options["parameters"] = (
-                None if parameters is None else by_name("parameters", parameters)
-            )
+            options["set"] = None if set is None else by_name("set", set)
         options = {key: value for key, value in options.items() if value is not None}
         made = PartModel(name, model, options, device)
         record = (record,) if isinstance(record, str) else record

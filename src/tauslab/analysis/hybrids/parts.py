@@ -33,7 +33,7 @@ from tauslab.store.state import State
 Change: TypeAlias = Callable[[float, float, Mapping[str, FloatArray]], Mapping[str, Any]]
 
 BEADS, COPIED = "beads", "copied"  # of chains: a quantity, and a parameter
-_OF_CELLS = "parameters", "values"  # options whose values may differ between cells
+_OF_CELLS = "set", "values"  # options whose values may differ between cells
 
 
 @dataclass(frozen=True)
@@ -84,13 +84,13 @@ class PartModel:
         """Formulas of parameters that follow others."""
         if not isinstance(self.model, Network | Lattice):
             return {}
-        given = self.options.get("parameters", {})
+        given = self.options.get("set", {})
         trees = self.model.parameters
         return {name: one for name, one in trees.items() if name not in given and symbols(one)}
 
     def values_of(self, tree: Expression) -> FloatArray:
         """Values f64 ``[1 or cell]`` of a formula of parameters, as they were given."""
-        given = self.options.get("parameters", {})
+        given = self.options.get("set", {})
         n = max((np.size(value) for value in given.values()), default=1)
 
         def column(name: str) -> FloatArray:
@@ -432,12 +432,12 @@ class EnsemblePart(Part):
                 options["count_reactions"] = watch.reactions
         else:
             model = _with_rates(model, watch.rates)
-        parameters = dict(options.pop("parameters", None) or {})
+        parameters = dict(options.pop("set", None) or {})
         known = {**made.parameters, **rates_of(made, watch.rates)}
         for name in watch.driven:  # a column from the start, so that one kernel serves all
             parameters[name] = _each(parameters.get(name, known[name]), n)
         self.particles = Ensemble(
-            model, n, seed=seed, device=device, parameters=parameters, comm=comm, **options
+            model, n, seed=seed, device=device, set=parameters, comm=comm, **options
         )
         if watch.shared:
             self.particles.expect(watch.shared)

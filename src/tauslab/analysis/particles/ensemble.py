@@ -75,7 +75,7 @@ class Ensemble:
         64 bits; drawn if not given.
     device
         As of `tauslab.run`.
-    parameters
+    set
         Values of parameters and initial amounts by name: a number, or an array ``[n]``. Diffusion
         coefficients of lattices must be numbers.
     initial
@@ -133,7 +133,7 @@ class Ensemble:
         *,
         seed: int | None = None,
         device: Device = "auto",
-        parameters: Mapping[str, float | npt.ArrayLike] | None = None,
+        set: Mapping[str, float | npt.ArrayLike] | None = None,  # noqa: A002 - as tauslab.run calls it
         initial: Mapping[str, InitialCount] | None = None,
         method: MethodWord | Method | None = None,
         max_steps: int | None = None,
@@ -145,11 +145,11 @@ class Ensemble:
         within("n", whole(n), 1, MOST_TRAJECTORIES)
         self._model = model
         self._comm = ranks_of(
-            comm, "ts.Ensemble", model=model, n=n, seed=seed, parameters=parameters,
+            comm, "ts.Ensemble", model=model, n=n, seed=seed, set=set,
             initial=initial, method=method, max_steps=max_steps, count_reactions=count_reactions,
         )  # fmt: skip
-        rows = numbers_by_name("parameters", parameters)
-        self._require_names(rows, "parameters")
+        rows = numbers_by_name("set", set)
+        self._require_names(rows, "set")
         self.seed = agreed_seed(seed, lambda: None, self._comm)
         steps = {} if max_steps is None else {"max_steps": whole(max_steps)}
         self._options = Options(
@@ -786,12 +786,12 @@ class Ensemble:
         self,
         *,
         seed: int | None = None,
-        parameters: Mapping[str, float | npt.ArrayLike] | None = None,
+        set: Mapping[str, float | npt.ArrayLike] | None = None,  # noqa: A002 - as tauslab.run calls it
     ) -> None:
         """Restart at t = 0, with another seed and other initial values if given."""
-        self._meet("reset", seed=seed, parameters=parameters)
-        rows = numbers_by_name("parameters", parameters)
-        self._require_names(rows, "parameters")
+        self._meet("reset", seed=seed, set=set)
+        rows = numbers_by_name("set", set)
+        self._require_names(rows, "set")
         rows = dict(self._options.set) | rows
         for name, row in rows.items():
             if np.ndim(row) and np.shape(row) != (self.n,):
@@ -845,7 +845,7 @@ class Ensemble:
             method = method_with(stored.method, stored.settings)
             how = {"method": method, "max_steps": stored.max_steps}
         made = cls(
-            model, len(stored.status), seed=stored.seed, device=device, parameters=stored.rows,
+            model, len(stored.status), seed=stored.seed, device=device, set=stored.rows,
             initial=stored.initial, comm=comm, count_reactions=stored.counted or False, **how,
         )  # fmt: skip
         made.go_on(path, stored)

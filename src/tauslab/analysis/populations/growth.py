@@ -151,8 +151,8 @@ class GrowingCells:
         size = int(copies.sum())
         if self._follow == "tree" and size > self._most:
             raise ConfigError(
-                f"the tree has more than {assigned('max_cells')}{self._most} cells: ask for earlier "
-                f"times, or {opt('follow', 'population')}"
+                f"the tree has more than {assigned('max_cells')}{self._most} cells: ask for "
+                f"earlier times, or {opt('follow', 'population')}"
             )
         values = self._values(mothers)
         index = np.repeat(np.arange(len(cells)), copies)

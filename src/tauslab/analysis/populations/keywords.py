@@ -67,7 +67,7 @@ class PopulationKeywords:
         flag="--max-cells", group="sampling", type=count,
         metavar="N", check=whole(1, _MOST_CELLS), doc="Maximum number of cells of a tree.",
     )  # fmt: skip
-    parameters: Mapping[str, float | npt.ArrayLike] | None = option(
+    set: Mapping[str, float | npt.ArrayLike] | None = option(
         None, doc="Values of parameters and initial amounts by name: one for all cells, or an "
         "array ``[cell]``; daughters inherit them.",
     )  # fmt: skip

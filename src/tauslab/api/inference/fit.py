@@ -200,7 +200,7 @@ def _search(
             after()
 
     with Ensemble(
-        network, given.swarm, seed=seed, device=given.device, parameters=values,
+        network, given.swarm, seed=seed, device=given.device, set=values,
         initial=given.initial, method=given.method, comm=ranks,
         max_steps=given.max_steps or (None if given.method == "ode" else _MOST_STEPS),
     ) as particles:  # fmt: skip
@@ -251,7 +251,7 @@ class _Filters:
             result = particle_filters(
                 self._network, given.data, cell=given.cell, observe=given.observe,
                 n=math.ceil(given.n * work),
-                parameters=dict(zip(self._names, np.exp(places).T, strict=True)),
+                set=dict(zip(self._names, np.exp(places).T, strict=True)),
                 seed=int(words(self._seed, FIT_SEEDS, number, 1)[0]), device=given.device,
                 method=given.method, initial=given.initial, comm=self._ranks, quiet=True,
                 max_steps=given.max_steps,

@@ -89,7 +89,7 @@ class Likelihood:
         n = self._particles.n // (self._sets * self._cells)
         each = {k: np.tile(np.repeat(v, n), self._cells) for k, v in values.items()}
         self._particles.in_groups(n, self._number)
-        self._particles.reset(seed=word, parameters=each)
+        self._particles.reset(seed=word, set=each)
         constants = constants_of(self._model, each, self._rows)
         self._rows.check(constants)
         return constants

@@ -107,11 +107,11 @@ def particle_filter(
     network = model_of(model, "ts.particle_filter")
     given = chosen(FilterKeywords, {"data": data, **options}, "particle_filter")
     check_values(given)
-    rows = numbers_by_name("parameters", given.parameters)
+    rows = numbers_by_name("set", given.set)
     for name, row in rows.items():
         if np.ndim(row) and np.shape(row) != (given.n,):
             raise ConfigError(
-                f"parameters {name}: one value, or one per particle ({given.n}); many filters at "
+                f"set {name}: one value, or one per particle ({given.n}); many filters at "
                 "once are ts.particle_filters"
             )
     return _filters(network, given, rows, 1)[0]
@@ -156,7 +156,7 @@ def particle_filters(
     ...     net,
     ...     data,
     ...     observe={"X": "normal(sd=2.5)"},
-    ...     parameters={"k": [2, 3, 4]},
+    ...     set={"k": [2, 3, 4]},
     ...     seed=1,
     ...     device="cpu",
     ... )
@@ -166,21 +166,20 @@ def particle_filters(
     network = model_of(model, "ts.particle_filters")
     given = chosen(FiltersKeywords, {"data": data, **options}, "particle_filters")
     check_values(given)
-    rows = numbers_by_name("parameters", given.parameters)
+    rows = numbers_by_name("set", given.set)
     for name, row in rows.items():
         if np.ndim(row) > 1 or not np.size(row):
             raise ConfigError(
-                f"parameters {name}: one value, or one per filter, not an array of shape "
-                f"{np.shape(row)}"
+                f"set {name}: one value, or one per filter, not an array of shape {np.shape(row)}"
             )
     lengths = {len(row) for row in rows.values() if isinstance(row, np.ndarray)}
     if given.filters is not None:
         lengths.add(given.filters)
     if len(lengths) != 1:
         raise ConfigError(
-            "parameters= has no array: give filters=, the number of filters"
+            "set= has no array: give filters=, the number of filters"
             if not lengths
-            else "parameters= and filters= must give the same number of filters, not "
+            else "set= and filters= must give the same number of filters, not "
             + " and ".join(map(str, sorted(lengths)))
         )
     count = lengths.pop()
@@ -195,7 +194,7 @@ def _filters(
     cells = given.observations()
     ranks = ranks_of(
         given.comm, "a particle filter",
-        **vars(given) | {"model": network, "data": cells.digest(), "parameters": rows},
+        **vars(given) | {"model": network, "data": cells.digest(), "set": rows},
     )  # fmt: skip
     one_of("resample", given.resample, SCHEMES)
     probabilities = tuple(np.atleast_1d(given.quantiles).tolist())
@@ -230,7 +229,7 @@ def _filters(
                 cells[0].check(constants_of(network, values, cells[0]))
                 return Ensemble(
                     network, total * side, seed=given.seed, device=given.device,
-                    parameters=beside(values), initial=given.initial, method=given.method,
+                    set=beside(values), initial=given.initial, method=given.method,
                     comm=ranks, max_steps=given.max_steps,
                 )  # fmt: skip
 
@@ -329,7 +328,7 @@ def _naming_rows(
         if alone is None or of_all:
             raise
         values = ", ".join(f"{name} = {row[low]:g}" for name, row in each.items())
-        reported = type(error)(f"parameters= row {low} ({values}): {alone}")
+        reported = type(error)(f"set= row {low} ({values}): {alone}")
         reported.raised_by = error.raised_by
         raise reported from None
 
@@ -465,7 +464,7 @@ def pmmh(
     def opened(total: int) -> Ensemble:
         middle = {k: np.full(total, of.value(of.start())) for k, of in parsed.items()}
         return Ensemble(
-            network, total, seed=0, device=given.device, parameters=middle,
+            network, total, seed=0, device=given.device, set=middle,
             initial=given.initial, method=given.method, comm=ranks, max_steps=given.max_steps,
         )  # fmt: skip
 

@@ -140,7 +140,7 @@ def smc2(
                 start = {k: np.repeat(v, total) for k, v in values_at(parsed, middle).items()}
                 particles = stack.enter_context(
                     Ensemble(
-                        network, total, seed=0, device=given.device, parameters=start,
+                        network, total, seed=0, device=given.device, set=start,
                         initial=given.initial, method=given.method, comm=ranks,
                         max_steps=given.max_steps,
                     )

@@ -31,7 +31,7 @@ def process_filter(arguments: argparse.Namespace, comm: Communicator) -> Answer:
     seed = agreed_seed(given.get("seed"), lambda: None, comm)
     own = given_options(arguments, FileFlags)
     given.setdefault("method", "ssa")  # as checkpoints of earlier versions say it
-    given |= {"seed": seed, "parameters": own.get("set"), "device": device_of(arguments)}
+    given |= {"seed": seed, "set": own.get("set"), "device": device_of(arguments)}
     with stopping_at_checkpoints(comm, arguments.checkpoint):
         result = particle_filter(model, data, **given)
     settings = {"seed": seed, "n": arguments.n, "model": model.name}

@@ -30,7 +30,7 @@ def process_population(arguments: argparse.Namespace, comm: Communicator) -> Ans
     when = own.get("t", network.t_end)
     if when is None:
         raise ConfigError("--t is missing: times of snapshots, in model units")
-    given |= {"parameters": own.get("set"), "device": device_of(arguments)}
+    given |= {"set": own.get("set"), "device": device_of(arguments)}
     settings = {
         "model": network.name, "division": arguments.division, "follow": arguments.follow,
         "cells_at_start": arguments.cells, "fraction": str(arguments.fraction),

@@ -82,7 +82,7 @@ class ConditionFilter:
 
         data = {"time": self._times, "measured": np.zeros(len(self._times))}
         result = particle_filters(
-            self._network, data, observe=observe, n=n, filters=count, parameters=dict(starts),
+            self._network, data, observe=observe, n=n, filters=count, set=dict(starts),
             seed=point_seed(seed, number), **{"quiet": True, **settings},
         )  # fmt: skip
         return result.log_likelihood

@@ -71,7 +71,10 @@ def test_the_rates_that_made_the_data_are_found(network, a, b, bins):
 
 def test_a_search_finds_what_trying_all_finds(network):
     data = noisy(0.9, 0.25, 4.0, seed=3)
-    whole, searched = dbn.estimate(network, data), dbn.estimate(network, data, max_combinations=24, seed=2)
+    whole, searched = (
+        dbn.estimate(network, data),
+        dbn.estimate(network, data, max_combinations=24, seed=2),
+    )
     assert not searched.complete
     assert len(searched.combinations) <= 24 + 4
     best = [e.combinations[e.posterior.argmax()].tolist() for e in (whole, searched)]

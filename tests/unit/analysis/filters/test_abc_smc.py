@@ -171,7 +171,7 @@ def test_a_noise_is_a_part_of_the_posterior():
     grid = np.linspace(0.25, 29.75, 60)
     noise = {"X": "poisson(0.5)"}
     logs = np.array([
-        ts.exact_filter(births(), NINE, observe=noise, parameters={"k": k}).log_likelihood
+        ts.exact_filter(births(), NINE, observe=noise, set={"k": k}).log_likelihood
         for k in grid.tolist()
     ])  # fmt: skip
     shares = np.exp(logs - logs.max())

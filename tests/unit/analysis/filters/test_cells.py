@@ -23,7 +23,7 @@ TIDY = {
     "time": np.concatenate([cell["time"] for cell in CELLS]),
     "X": np.concatenate([cell["X"] for cell in CELLS]),
 }
-FILTERS = {"n": 20, "parameters": {"k": [3.0, 5.0]}, "seed": 7, "device": CPU}
+FILTERS = {"n": 20, "set": {"k": [3.0, 5.0]}, "seed": 7, "device": CPU}
 
 
 def births(**values):
@@ -50,7 +50,7 @@ def density(values, row, t):
 def test_filters_of_cells_are_those_of_each_by_its_number(given):
     given = FILTERS | given | {"states": True, "quantiles": 0.5}
     if given["observe"] != OBSERVE and not callable(given["observe"]):
-        given["parameters"] = {"k": [3.0, 5.0], "sd": [1.0, 0.7]}
+        given["set"] = {"k": [3.0, 5.0], "sd": [1.0, 0.7]}
     each = [
         ts.particle_filters(births(), cell, number=2 * number, **given)
         for number, cell in enumerate(CELLS)
@@ -102,7 +102,7 @@ def test_a_chain_has_the_likelihoods_of_the_filters_of_its_cells():
         each = [
             ts.particle_filter(
                 births(), cell, number=2 * number + int(c), seed=seed,
-                parameters={"k": float(chain["k"][c, step])}, **given,
+                set={"k": float(chain["k"][c, step])}, **given,
             ).log_likelihood
             for number, cell in enumerate(CELLS)
         ]  # fmt: skip

@@ -192,7 +192,7 @@ def test_a_fit_has_the_maximum_of_the_exact_filter():
     observe = {"X": "normal(sd=3)"}
     grid = np.linspace(math.log(0.6), math.log(1.6), 41)
     logs = [
-        ts.exact_filter(decay(), DATA, observe=observe, parameters={"k": k}).log_likelihood
+        ts.exact_filter(decay(), DATA, observe=observe, set={"k": k}).log_likelihood
         for k in np.exp(grid).tolist()
     ]
     best = int(np.argmax(logs))

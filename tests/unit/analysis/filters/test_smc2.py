@@ -29,7 +29,7 @@ def exact():
     z = np.linspace(-4, 4, 33)
     logs = np.array([
         ts.exact_filter(
-            births(), DATA, observe=HOW["observe"], parameters={"k": 4 * math.exp(0.6 * x)}
+            births(), DATA, observe=HOW["observe"], set={"k": 4 * math.exp(0.6 * x)}
         ).terms.cumsum()
         for x in z.tolist()
     ])  # fmt: skip

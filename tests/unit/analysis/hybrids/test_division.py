@@ -485,7 +485,7 @@ def of_two_kinds(n=8):
     net.add_reaction("kept -> kept", rate="k", name="idle")
     hybrid = ts.Hybrid("cells", tick=0.125)
     k, x = np.repeat([0.5, 1.0], n // 2), np.linspace(1.0, 1.9, n)
-    hybrid.add_part("net", net, method="ode", parameters={"k": k, "x": x})
+    hybrid.add_part("net", net, method="ode", set={"k": k, "x": x})
     hybrid.add_part("own", lambda *_: {}, values={"k": k})
     hybrid.drive("own.k", "net.k", over="end")
     hybrid.divide("net.X >= 2", partition={"net.X": "share", "net.kept": "initial"},

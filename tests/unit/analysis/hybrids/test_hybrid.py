@@ -880,7 +880,7 @@ def test_cells_with_values_of_their_own():
     cell = ts.Hybrid("own", tick=0.5)
     rates = np.linspace(0, 1, 40)
     grows = network("grows", {"X": 50}, [("X -> 2 X", "k")], k=0.0)
-    cell.add_part("grows", grows, parameters={"k": np.append(rates, 20.0)}, max_steps=20_000)
+    cell.add_part("grows", grows, set={"k": np.append(rates, 20.0)}, max_steps=20_000)
     cell.add_part("sees", lambda t, dt, v: {"sum": v["X"] * dt}, values={"sum": 0, "X": 0})
     cell.drive("sees.X", "grows.X")
     with pytest.warns(UserWarning, match="1 of 41 cells of hybrid own ended early"):
@@ -1023,7 +1023,7 @@ def test_parameters_that_follow_others_are_read_as_they_are():
     cell.drive("net.k", "5 + 0 * z.z")
     assert run(cell, 3).values("own.y")[0].tolist() == [0, 10, 20, 30]
     given = ts.Hybrid("given")
-    given.add_part("net", net, every=1, parameters={"k": [5.0, 7.0]})
+    given.add_part("net", net, every=1, set={"k": [5.0, 7.0]})
     given.add_part("own", lambda t, dt, v: {"y": v["r"]}, values={"y": 0.0, "r": 0.0}, every=1)
     given.drive("own.r", "net.k2")
     assert run(given, 2, n=2).values("own.y").tolist() == [[0, 10, 20], [0, 14, 28]]
@@ -1032,7 +1032,7 @@ def test_parameters_that_follow_others_are_read_as_they_are():
 def test_a_rate_is_that_of_the_values_of_the_part():
     cell = ts.Hybrid("cell")
     net = network("net", {"X": 0.0}, [("-> X", "k")], k=1.0)
-    cell.add_part("net", net, every=1, method="ode", parameters={"k": [500.0, 300.0, 0.0]})
+    cell.add_part("net", net, every=1, method="ode", set={"k": [500.0, 300.0, 0.0]})
     cell.add_part("own", lambda t, dt, v: {"y": dt}, values={"y": 0.0}, every=1)
     cell.set_rate("net.r0", "2 * k + 0 * own.y")
     result = run(cell, 2, n=3, pilot=1)
@@ -1180,7 +1180,7 @@ def test_a_pool_that_cannot_hold_its_units_is_refused():
 def test_cells_end_where_units_overflow_and_others_go_on(growth, method, name):
     cell = ts.Hybrid("pooled", tick=1)
     grown = network("a", {"X": 5}, (), {"X": growth}, k=0.0)
-    cell.add_part("a", grown, method="ode", parameters={"k": np.array([0.0, 1.0])})
+    cell.add_part("a", grown, method="ode", set={"k": np.array([0.0, 1.0])})
     cell.add_part("b", network("b", {"X": 0, "Y": 1}, [("Y -> Y", 1.0)]), method=method)
     cell.share("a.X", "b.X")
     with pytest.warns(UserWarning, match=rf"1 of 2 cells .*: more than can be held of {name}"):
@@ -1211,7 +1211,7 @@ def test_how_all_cells_ended_is_named(part, said):
 def test_a_cell_with_a_negative_rate_ends_and_others_go_on():
     cell = ts.Hybrid("cell", tick=1)
     falls = network("falls", {"E": 4}, (), {"E": "-k"}, k=0.0)
-    cell.add_part("falls", falls, method="ode", parameters={"k": np.array([0.0, 2.0, 0.5])})
+    cell.add_part("falls", falls, method="ode", set={"k": np.array([0.0, 2.0, 0.5])})
     cell.add_part("net", network("net", {"X": 0}, [("-> X", "k")], k=0.0))
     cell.drive("net.k", "falls.E", over="start")
     message = r"1 of 3 cells .*: negative rate constants by net.k = falls.E"

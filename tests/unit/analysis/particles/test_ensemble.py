@@ -137,7 +137,7 @@ def test_weights_may_have_any_sum(scale):
 
 def test_values_of_each_particle_follow_it():
     rates = np.linspace(0, 40, 400)
-    with particles(400, parameters={"k": rates, "X": 0}) as e:
+    with particles(400, set={"k": rates, "X": 0}) as e:
         assert e.counts[:, 0].max() == 0
         e.advance(1.0)
         keep = rates > 30
@@ -168,7 +168,7 @@ def test_reset_begins_again():
 
 
 def test_saved_particles_go_on(tmp_path):
-    with particles(200, parameters={"k": np.linspace(0, 9, 200)}, initial={"X": "poisson(4)"}) as e:
+    with particles(200, set={"k": np.linspace(0, 9, 200)}, initial={"X": "poisson(4)"}) as e:
         e.advance(1.0)
         e.weigh(-0.1 * e.counts[:, 0])
         e.save(tmp_path / "p.h5")
@@ -208,7 +208,7 @@ def test_fewer_or_more_particles_begin_again_by_their_laws():
 
 
 def test_a_particle_that_overflows_ends_alone():
-    with particles(6, bursts(), parameters={"z": [0, 90, 0, 90, 90, 0]}) as e:
+    with particles(6, bursts(), set={"z": [0, 90, 0, 90, 90, 0]}) as e:
         e.advance(1.0)
         assert e.counts[:, 0].tolist() == [7, -1, 7, -1, -1, 7]
         assert e.status.tolist() == [1, 2, 1, 2, 2, 1]
@@ -224,7 +224,7 @@ def test_a_particle_that_overflows_ends_alone():
 
 
 def test_no_particle_is_left():
-    with particles(3, bursts(), parameters={"z": 90.0}) as e:
+    with particles(3, bursts(), set={"z": 90.0}) as e:
         e.advance(1.0)
         with pytest.raises(ts.ConfigError, match="3 by overflow"):
             e.advance(2.0)
@@ -284,7 +284,7 @@ def test_bad_calls_change_nothing(ask, message):
         (0, {}, "not allowed"),
         (2.5, {}, "not allowed"),
         (3, {"method": "auto"}, "ssa, tau or ode"),
-        (3, {"parameters": {"k": [1, 2]}}, "one per trajectory"),
+        (3, {"set": {"k": [1, 2]}}, "one per trajectory"),
         (3, {"initial": {"F": "poisson(2)"}}, "fixed"),
     ],
 )
@@ -334,8 +334,8 @@ def test_names_that_the_model_does_not_have():
             )
             for call, spelled in (
                 (lambda given: e.set(**given), f"set['{name}']"),
-                (lambda given: e.reset(parameters=given), f"parameters['{name}']"),
-                (lambda given: ts.Ensemble(net, 2, parameters=given), f"parameters['{name}']"),
+                (lambda given: e.reset(set=given), f"set['{name}']"),
+                (lambda given: ts.Ensemble(net, 2, set=given), f"set['{name}']"),
             ):
                 with pytest.raises(ts.ConfigError) as message:
                     call({name: 1.0})

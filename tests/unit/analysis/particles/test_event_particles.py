@@ -70,7 +70,7 @@ def test_kernels_find_a_row_of_all_species_in_every_round(model):
 
 def test_what_waits_goes_with_a_particle():
     """Triggered before the copy, executed after it: only by copies of those that were below 8."""
-    with particles(dose(), 4, seed=3, parameters={"d": 0.0}) as e:
+    with particles(dose(), 4, seed=3, set={"d": 0.0}) as e:
         e.set(X=[7, 20, 20, 20])
         e.advance(1.0)
         below = e.counts[:, 0] < 12
@@ -109,7 +109,7 @@ def test_events_at_the_start_and_values_by_hand():
     net.add_reaction("X ->", rate=0.0)
     net.add_event("begin", trigger="time >= 0", initial=False, assignments={"X": "X + 1"})
     net.add_event("high", trigger="p > 3", assignments={"X": "X + 10", "p": "p - 2"})
-    with particles(net, 3, parameters={"p": [1.0, 2.0, 2.5]}) as e:
+    with particles(net, 3, set={"p": [1.0, 2.0, 2.5]}) as e:
         e.advance(0.0)
         assert e.counts[:, 0].tolist() == [6, 6, 6]
         assert e.values("p").tolist() == [1.0, 2.0, 2.5]
@@ -242,7 +242,7 @@ def test_initial_amounts_are_drawn_at_once():
     with particles(drawn(), 3000, initial={"X": "poisson(3)"}) as e:
         assert abs(e.mean("X") - 3) < 4 * math.sqrt(3 / 3000)
         assert (e.values("Y") == 2 * e.values("X")).all()
-    with particles(drawn(), 5, parameters={"X": np.arange(5)}) as e:
+    with particles(drawn(), 5, set={"X": np.arange(5)}) as e:
         assert e.counts[:, 0].tolist() == [0, 1, 2, 3, 4]
     with particles(drawn(), 4, seed=9) as alone, particles(drawn(), 8, seed=9) as beside:
         alone.in_groups(4, 1)

@@ -128,9 +128,7 @@ def test_other_values_of_parameters_need_no_other_kernel(monkeypatch):
     monkeypatch.setattr(CpuBackend, "compile", compiled)
     given = {"observe": {"X": "normal(sd=2)"}, "n": 50, "seed": 1, "device": "cpu"}
     data = {"time": [0.5, 1.0], "X": [12.5, 8.0]}
-    first, second = (
-        ts.particle_filter(decay(), data, parameters={"k": k}, **given) for k in (0.5, 0.7)
-    )
+    first, second = (ts.particle_filter(decay(), data, set={"k": k}, **given) for k in (0.5, 0.7))
     half = len(sources) // 2
     assert sources[:half] == sources[half:]
     assert first.log_likelihood != second.log_likelihood
@@ -341,7 +339,7 @@ def test_noise_that_follows_a_given_parameter_is_that_of_its_value():
     net.add_parameter("noise", "4 * k")
     data, given = {"time": [1.0], "X": [9.0]}, {"k": 0.5}
     terms = [
-        ts.exact_filter(net, data, observe={"X": noise}, parameters=given).log_likelihood
+        ts.exact_filter(net, data, observe={"X": noise}, set=given).log_likelihood
         for noise in ("normal(noise)", "normal(2)")
     ]
     assert terms[0] == terms[1]
@@ -430,7 +428,7 @@ def test_pmmh_finds_the_posterior():
     observe = {"X": "normal(sd=2)"}
     grid = np.linspace(math.log(0.2), math.log(5.0), 41)
     logs = np.array([  # at k = exp(g)
-        ts.exact_filter(decay(), data, observe=observe, parameters={"k": k}).log_likelihood
+        ts.exact_filter(decay(), data, observe=observe, set={"k": k}).log_likelihood
         for k in np.exp(grid).tolist()
     ])  # fmt: skip
     shares = np.exp(logs - logs.max())
@@ -566,7 +564,7 @@ def test_a_limit_of_steps_ends_particles_that_explode():
     net.add_reaction("2 X -> 3 X", rate="b")
     data = {"time": [1.0], "X": [101.0]}
     how = {"observe": {"X": "normal(sd=3)"}, "device": "cpu", "seed": 1, "max_steps": 1000}
-    given = {"parameters": {"b": [1e-4, 1.0]}, "n": 20}
+    given = {"set": {"b": [1e-4, 1.0]}, "n": 20}
     with pytest.warns(UserWarning, match="20 with status step_limit"):
         actual = ts.particle_filters(net, data, **given, **how).log_likelihood
     assert actual[0] > -10

@@ -165,7 +165,7 @@ def test_one_that_has_ended():
     net.add_species("X", 1)
     net.add_parameter("k", 1.0)
     net.add_reaction("X -> 2 X", rate="k")
-    with particles(net, 2, parameters={"k": [0.0, 60.0]}, count_reactions=True, max_steps=50) as e:
+    with particles(net, 2, set={"k": [0.0, 60.0]}, count_reactions=True, max_steps=50) as e:
         e.advance(1.0)
         assert e.fired().tolist() == [[0], [-1]]
 

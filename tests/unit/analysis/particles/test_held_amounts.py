@@ -44,7 +44,7 @@ WAYS = [(i, events, method) for i in range(len(CHANGES)) for events in (False, T
 def test_a_value_set_on_the_way_holds_from_then_on(change, events, method):
     before, after = CHANGES[change]
     with ts.Ensemble(
-        made(events=events), N, seed=1, method=method, device="cpu", parameters={"E": before}
+        made(events=events), N, seed=1, method=method, device="cpu", set={"E": before}
     ) as particles:
         particles.advance(0.5)
         x = particles.mean("X")
@@ -77,11 +77,11 @@ def test_reset_gives_what_a_new_ensemble_has(before, after, events):
     net = made(events=events)
     given = {"seed": 1, "device": "cpu"}
     with (
-        ts.Ensemble(net, N, parameters={"E": before}, **given) as old,
-        ts.Ensemble(net, N, parameters={"E": after}, **given) as new,
+        ts.Ensemble(net, N, set={"E": before}, **given) as old,
+        ts.Ensemble(net, N, set={"E": after}, **given) as new,
     ):
         old.advance(0.5)
-        old.reset(parameters={"E": after})
+        old.reset(set={"E": after})
         for one in (old, new):
             one.advance(1.0)
         assert old.species == new.species

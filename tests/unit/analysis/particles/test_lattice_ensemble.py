@@ -139,7 +139,7 @@ def test_time_is_that_of_the_last_step():
 @pytest.mark.validate
 def test_decay_has_its_law():
     """Binomial by steps; three standard errors, 0.3 % of false alarms each of two."""
-    with particles(decay(), 400, parameters={"k": [1.0] * 200 + [4.0] * 200}) as e:
+    with particles(decay(), 400, set={"k": [1.0] * 200 + [4.0] * 200}) as e:
         e.advance(0.1)
         e.advance(0.25)
         e.take(np.arange(400)[::-1])  # values go with their particle
@@ -151,7 +151,7 @@ def test_decay_has_its_law():
 
 @EITHER
 def test_verbs(tmp_path):
-    with particles(pairs(), 12, parameters={"k": np.linspace(1, 400, 12)}) as e:
+    with particles(pairs(), 12, set={"k": np.linspace(1, 400, 12)}) as e:
         e.advance(0.002)
         before, where = e.counts, e.profile("A")
         ancestors = e.resample(e.values("C") + 1, "multinomial")
@@ -171,7 +171,7 @@ def test_verbs(tmp_path):
             e.set(A=-3)
         with pytest.raises(ts.ConfigError, match="no parameter or species"):
             e.set(q=3)
-    with particles(pairs(), 5, initial={"A": "uniform(0,50)"}, parameters={"B": range(5)}) as e:
+    with particles(pairs(), 5, initial={"A": "uniform(0,50)"}, set={"B": range(5)}) as e:
         assert e.counts[:, 1].tolist() == [0, 1, 2, 3, 4]
         first = e.counts
         assert len(set(first[:, 0].tolist())) > 1
@@ -191,7 +191,7 @@ def test_what_is_refused():
     model.add_parameter("D", 1e-12)
     model.add_diffusion("A", "D")
     with pytest.raises(ts.ConfigError, match="D change how particles hop"):
-        particles(model, 2, parameters={"D": [1e-12, 2e-12]})
+        particles(model, 2, set={"D": [1e-12, 2e-12]})
     net = ts.Network("n")
     net.add_species("A", 1)
     with particles(net, 2) as e, pytest.raises(ts.ConfigError, match="profile is of lattices"):
@@ -270,7 +270,7 @@ def test_a_filter_that_was_ended_goes_on(tmp_path, monkeypatch):
 def digest(device):
     actual = hashlib.sha256()
     for model in (pairs(), pairs(count=230, slots=8)):
-        with particles(model, 9, device=device, parameters={"k": np.linspace(1, 90, 9)}) as e:
+        with particles(model, 9, device=device, set={"k": np.linspace(1, 90, 9)}) as e:
             for round_, scheme in enumerate(weights.SCHEMES):
                 e.advance(0.001 * (round_ + 1))
                 actual.update(np.float64(e.weigh(-0.1 * e.values("A_in_up"))).tobytes())

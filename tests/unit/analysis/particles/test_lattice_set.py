@@ -116,7 +116,7 @@ def test_calls_draw_anew_and_go_on_from_a_file(tmp_path):
 
 def test_rates_have_the_bits_of_the_models_own():
     """Kernels and memory stay, and the number goes back to what it was."""
-    with particles(3) as e, particles(3, parameters={"k": 500.0}) as f:
+    with particles(3) as e, particles(3, set={"k": 500.0}) as f:
         kept = e._motion._replicas
         e.set(k=500.0)
         for one in (e, f):

@@ -35,7 +35,7 @@ def cube():
 
 
 def ensemble(model, ends, **options):
-    particles = ts.Ensemble(model, 8, seed=1, parameters={"k": np.linspace(10, 50, 8)}, **options)
+    particles = ts.Ensemble(model, 8, seed=1, set={"k": np.linspace(10, 50, 8)}, **options)
     for end in ends:
         particles.advance(end)
         particles.weigh(-0.01 * particles.values("X"))
@@ -61,7 +61,7 @@ WORK = {
         **FILTER | {"observe": log_density},
     ),
     "filters": lambda device: ts.particle_filters(
-        immigration(), DATA, parameters={"k": [3.0, 4.0]}, device=device, **FILTER
+        immigration(), DATA, set={"k": [3.0, 4.0]}, device=device, **FILTER
     ),
     "pmmh": lambda device: ts.pmmh(
         immigration(), DATA, steps=2, warm_up=2, device=device, **FILTER | SAMPLER

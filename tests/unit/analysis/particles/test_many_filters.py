@@ -32,9 +32,9 @@ DATA = {"time": [0.0, 1.5, 3.0, 4.5, 7.0], "X": [10.0, 14.5, NAN, 12.0, 15.0]}
 OBSERVE = {"X": "normal(sd=2.5)"}
 
 
-def filters(parameters, n=40, **given):
+def filters(set, n=40, **given):
     given = {"observe": OBSERVE, "seed": 3, "device": "cpu", **given}
-    return ts.particle_filters(births(), DATA, parameters=parameters, n=n, **given)
+    return ts.particle_filters(births(), DATA, set=set, n=n, **given)
 
 
 @pytest.mark.parametrize("given", [
@@ -48,7 +48,7 @@ def test_each_has_the_bits_that_it_has_alone(given):
     for number, rate in enumerate(rates):
         alone = ts.particle_filter(
             births(), DATA, observe=OBSERVE, n=40, seed=3,
-            parameters={"k": 4.0 if number == 1 else np.full(40, rate), "sd": 1.5},
+            set={"k": 4.0 if number == 1 else np.full(40, rate), "sd": 1.5},
             device="cpu", number=number, **given,
         )  # fmt: skip
         assert (alone.terms == many.terms[number]).all()
@@ -77,7 +77,7 @@ def test_one_that_has_no_likelihood_leaves_the_others():
     data = {"time": [1.0, 2.0, 3.0], "X": [10, 30, 2]}
     many = ts.particle_filters(
         births(), data, observe={"X": "binomial(p=0.9)"}, n=20, seed=1, device="cpu",
-        parameters={"k": [0.0, 40.0, 0.0]}, states=True,
+        set={"k": [0.0, 40.0, 0.0]}, states=True,
     )  # fmt: skip
     assert many.log_likelihood[[0, 2]].tolist() == [-math.inf] * 2
     assert math.isfinite(many.log_likelihood[1])
@@ -85,7 +85,7 @@ def test_one_that_has_no_likelihood_leaves_the_others():
     assert np.isfinite(many.mean[1]).all()
     none = ts.particle_filters(
         births(), data, observe={"X": "binomial(p=0.9)"}, n=20, filters=2, seed=1, device="cpu",
-        parameters={"k": 0.0},
+        set={"k": 0.0},
     )  # fmt: skip
     assert none.log_likelihood.tolist() == [-math.inf] * 2
 
@@ -100,18 +100,18 @@ def test_parameters_of_a_noise_that_follow_from_others():
 
 def test_what_cannot_be():
     for given, message in (
-        ({"parameters": {"k": 1.0}}, "the number of filters"),
-        ({"parameters": {"k": [1.0, 2.0]}, "filters": 3}, "2 and 3"),
-        ({"parameters": {"k": [1.0]}, "number": 2**40}, "number"),
-        ({"parameters": {"k": [1.0]}, "resample": "best"}, "systematic"),
-        ({"parameters": {"k": [1.0]}, "n": 0}, "n"),
-        ({"parameters": {"k": [1.0]}, "quantiles": [0.5, 1.0]}, "quantiles=1 .* 0.999999"),
-        ({"parameters": {"k": [1.0]}, "observe": lambda *_: np.full(40, NAN)}, "particle 0 is nan"),
+        ({"set": {"k": 1.0}}, "the number of filters"),
+        ({"set": {"k": [1.0, 2.0]}, "filters": 3}, "2 and 3"),
+        ({"set": {"k": [1.0]}, "number": 2**40}, "number"),
+        ({"set": {"k": [1.0]}, "resample": "best"}, "systematic"),
+        ({"set": {"k": [1.0]}, "n": 0}, "n"),
+        ({"set": {"k": [1.0]}, "quantiles": [0.5, 1.0]}, "quantiles=1 .* 0.999999"),
+        ({"set": {"k": [1.0]}, "observe": lambda *_: np.full(40, NAN)}, "particle 0 is nan"),
     ):
         with pytest.raises(ts.ConfigError, match=message):
             filters(**given)
     with pytest.raises(ts.ConfigError, match="particle_filters"):
-        ts.particle_filter(births(), DATA, observe=OBSERVE, n=9, parameters={"k": [1, 2]})
+        ts.particle_filter(births(), DATA, observe=OBSERVE, n=9, set={"k": [1, 2]})
     with pytest.raises(ts.DeviceError, match="TiB on the device"):
         filters({}, filters=10**6, n=10**6)
 
@@ -124,7 +124,7 @@ def test_what_cannot_be():
         ({"k": [1, 2, 3, math.inf]}, r"row 3 \(k = inf\)"),
         ({"k": [1, 2], "sd": [-1, 2]}, r"row 0 \(k = 1, sd = -1\): observe X: sd of normal"),
         ({"X": [1, 2, 3e9]}, r"row 2 \(X = 3e\+09\): species X: initial amount"),
-        ({"K": [1, 2]}, r"parameters\['K'\]: births has no .*sd, wide; species: X; .*mean 'k'"),
+        ({"K": [1, 2]}, r"set\['K'\]: births has no .*sd, wide; species: X; .*mean 'k'"),
         ({"k": [[1, 2], [3, 4]]}, r"one per filter, not an array of shape \(2, 2\)"),
         ({"k": []}, r"one per filter, not an array of shape \(0,\)"),
     ],
@@ -146,7 +146,7 @@ def test_a_row_that_overflows_has_no_likelihood():
     net.add_reaction("X -> 2 X", rate="k")
     actual = ts.particle_filters(
         net, {"time": [1.0, 2.0], "X": [11, 12]}, observe={"X": "normal(3)"}, n=20, seed=1,
-        parameters={"k": [0.1, 40.0, 0.2]}, method="tau", device="cpu", states=True,
+        set={"k": [0.1, 40.0, 0.2]}, method="tau", device="cpu", states=True,
     )  # fmt: skip
     assert np.isfinite(actual.log_likelihood).tolist() == [True, False, True]
     assert np.isfinite(actual.mean[[0, 2]]).all()
@@ -164,7 +164,7 @@ def test_noises_go_with_their_particles(tmp_path, monkeypatch):
     net.add_reaction("X ->", rate=1e-12)
     data = {"time": [1, 2, 3, 4], "X": [10, 10.5, 8, 11]}
     sds = np.repeat([1.0, 4.0], 1000)
-    given = {"n": 2000, "seed": 1, "device": "cpu", "threshold": 1.0, "parameters": {"sd": sds}}
+    given = {"n": 2000, "seed": 1, "device": "cpu", "threshold": 1.0, "set": {"sd": sds}}
     for noise, factor in (("normal(sd)", 1.0), ("normal(wide)", 2.0)):
         z = (np.array(data["X"])[:, None] - 10) / (factor * sds)
         exact = np.exp(-0.5 * z**2).prod(axis=0) / (factor * sds) ** 4 / (2 * np.pi) ** 2
@@ -184,7 +184,7 @@ def test_noises_by_amounts_at_the_start_go_on(tmp_path, monkeypatch, method):
     net = births()
     given = {
         "observe": {"X": "normal(X)"}, "n": 8, "seed": 3, "device": "cpu", "threshold": 1.0,
-        "method": method, "parameters": {"X": np.arange(1.0, 9)},
+        "method": method, "set": {"X": np.arange(1.0, 9)},
     }  # fmt: skip
     whole = ts.particle_filter(net, DATA, **given)
     given |= {"checkpoint": tmp_path / "n.h5", "checkpoint_every": 0}
@@ -244,9 +244,9 @@ def test_filters_that_were_ended_go_on(tmp_path, monkeypatch, rows):
             actual = filters({"k": [3.0, 5.0, 80.0]}, **given)
         for name in ("terms", "mean", "sd", "effective_size", "log_likelihood", "quantiles"):
             assert np.array_equal(getattr(actual, name), getattr(whole, name), equal_nan=True)
-    for more in ({"parameters": {"k": [3.0, 5.0, 81.0]}}, {"quantiles": [0.1, 0.8]}):
+    for more in ({"set": {"k": [3.0, 5.0, 81.0]}}, {"quantiles": [0.1, 0.8]}):
         with pytest.raises(ts.ConfigError, match="begun with another model"):
-            filters(**{"parameters": {"k": [3.0, 5.0, 80.0]}, **given, **more})
+            filters(**{"set": {"k": [3.0, 5.0, 80.0]}, **given, **more})
     (tmp_path / "f.h5").write_bytes(b"none")
     with pytest.raises(ts.InputFileError, match="is not an HDF5"):
         filters({"k": [3.0, 5.0, 80.0]}, **given)
@@ -369,7 +369,7 @@ def absorbed():
 AHEAD = {
     "always": (births, 1.0, {}, 0, 0), "sometimes": (births, 0.7, {}, 1, 4),
     "ended": (filling, 1.0, {}, 0, 9), "absorbed": (absorbed, 0.9, {}, 0, 9),
-    "values of each": (births, 0.9, {"parameters": {"k": np.linspace(2, 6, 200)}}, 0, 9),
+    "values of each": (births, 0.9, {"set": {"k": np.linspace(2, 6, 200)}}, 0, 9),
 }  # fmt: skip
 
 
@@ -403,7 +403,7 @@ def test_copies_are_launched_ahead_of_what_no_particle_can_give(monkeypatch):
         Guessing.made = 0
         result = ts.particle_filters(
             births(), data, observe={"X": "binomial(0.5)"}, n=60, seed=4, device="cpu",
-            threshold=1.0, parameters={"k": [3.0, 500.0]},
+            threshold=1.0, set={"k": [3.0, 500.0]},
         )  # fmt: skip
         actual.append(result.terms.tolist())
     assert actual[0] == actual[1]

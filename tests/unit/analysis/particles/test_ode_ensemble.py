@@ -59,7 +59,7 @@ def test_an_ensemble_has_the_bits_of_a_run(name, n):
     rates = np.linspace(0.5, 1.5, n)
     given = {"device": "cpu", "method": METHODS[name], "seed": 1}
     run = ts.run(prey(), n=n, times=[0, *TIMES], set={"a": rates}, **given)
-    with particles(prey(), n, METHODS[name], parameters={"a": rates}) as e:
+    with particles(prey(), n, METHODS[name], set={"a": rates}) as e:
         for place, t in enumerate([0.0, *TIMES]):
             e.advance(t)
             for species in e.species:
@@ -70,7 +70,7 @@ def test_an_ensemble_has_the_bits_of_a_run(name, n):
 def test_verbs(tmp_path):
     first = np.arange(10.0, 70.0, 10.0)
     given = {"a": np.linspace(0.5, 1, 6), "x": first}
-    with particles(prey(), 6, parameters=given) as e:
+    with particles(prey(), 6, set=given) as e:
         assert e.counts[:, :2].tolist() == [[x, 2 * x] for x in first]
         e.advance(1.0)
         before = e.counts
@@ -90,7 +90,7 @@ def test_verbs(tmp_path):
         with pytest.raises(ts.ConfigError, match="finite, and 0 or more"):
             e.set(x=-1.0)
         e.take(np.arange(3))
-        e.reset(parameters={"a": 1.0, "x": 7})
+        e.reset(set={"a": 1.0, "x": 7})
         assert e.counts[:, 0].tolist() == [7] * 3
     with particles(decay(), 4, initial={"A": "uniform(3,9)"}) as e:
         start = e.counts[:, 0]
@@ -128,7 +128,7 @@ def test_a_particle_that_is_no_number_ends_alone():
     net.add_species("X", 1)
     net.add_parameter("k", 0.0)
     net.add_reaction("-> X", law="k * X ^ 2")
-    with particles(net, 3, parameters={"k": [0.0, 2.0, 0.1]}) as e:
+    with particles(net, 3, set={"k": [0.0, 2.0, 0.1]}) as e:
         e.advance(1.0)  # the second would be infinite at 1/2
         assert e.alive.tolist() == [True, False, True]
         assert np.isnan(e.counts[1, 0])
@@ -168,7 +168,7 @@ def test_with_triggers_too_it_has_the_bits_of_a_run(name):
     times = [0.3, 1.0, 1.7, 2.0, 2.2, 3.1, 6.0, 9.0]
     given = {"device": "cpu", "method": METHODS[name], "seed": 1}
     run = ts.run(dosed(), n=n, times=[0, *times], set={"k": rates}, **given)
-    with particles(dosed(), n, METHODS[name], parameters={"k": rates}) as e:
+    with particles(dosed(), n, METHODS[name], set={"k": rates}) as e:
         for place, t in enumerate([0.0, *times]):
             e.advance(t)
             for species in e.species:
@@ -180,7 +180,7 @@ def test_with_triggers_too_it_has_the_bits_of_a_run(name):
 def test_what_waits_goes_with_a_particle(tmp_path):
     """Copied, saved and loaded before its execution comes."""
     method = ts.ODE(solver="dopri5")
-    with particles(dosed(), 12, method, parameters={"k": np.linspace(0.5, 3, 12)}) as e:
+    with particles(dosed(), 12, method, set={"k": np.linspace(0.5, 3, 12)}) as e:
         e.advance(3.1)
         e.save(tmp_path / "e.h5")
         order = [3, 3, 11, 0, 7]
@@ -190,10 +190,10 @@ def test_what_waits_goes_with_a_particle(tmp_path):
             e.advance(6.0)
             assert (f.counts == e.counts[order]).all()
             assert (f.counts[0] == f.counts[1]).all()
-            f.reset(parameters={"k": 2.0})
+            f.reset(set={"k": 2.0})
             assert f.counts[:, 1].tolist() == [3] * 5  # the event at time 0
             f.advance(3.1)
-            with particles(dosed(), 1, method, parameters={"k": 2.0}) as alone:
+            with particles(dosed(), 1, method, set={"k": 2.0}) as alone:
                 alone.advance(3.1)
                 assert f.counts.tolist() == alone.counts.tolist() * 5
 
@@ -233,7 +233,7 @@ def test_a_particle_whose_events_never_end_ends_alone():
     net.add_parameter("bound", 1.0)
     net.add_event("flip", trigger="A < bound", assignments={"A": "bound + 1"})
     net.add_event("flop", trigger="A > bound", assignments={"A": "bound - 1"})
-    with particles(net, 3, ts.ODE(solver="dopri5"), parameters={"bound": [200.0, 90, 300]}) as e:
+    with particles(net, 3, ts.ODE(solver="dopri5"), set={"bound": [200.0, 90, 300]}) as e:
         e.advance(1.0)
         assert e.status.tolist() == [0, 6, 0]
         assert np.isnan(e.counts[1]).all()
@@ -246,7 +246,7 @@ def test_what_particles_of_equations_cannot():
     net.add_event("low", trigger="A < 10", assignments={"A": "A + 50"})
     with pytest.raises(ts.ConfigError, match="finds no trigger"):
         particles(net, 2, ts.ODE(substeps=20))
-    with pytest.raises(ts.ConfigError, match=r"in parameters=, not in initial="):
+    with pytest.raises(ts.ConfigError, match=r"in set=, not in initial="):
         particles(net, 2, initial={"A": "uniform(3,9)"})
     late = ts.Network("late")
     late.add_species("X", 1)
@@ -263,7 +263,7 @@ def test_a_filter_weighs_parameters():
     rates = np.exp(np.linspace(math.log(0.2), math.log(5), 500))
     actual = ts.particle_filter(
         decay(), DATA, observe={"A": "normal(3)"}, n=500, seed=1, device="cpu", method="ode",
-        parameters={"k": rates}, threshold=0.0,
+        set={"k": rates}, threshold=0.0,
     )  # fmt: skip
     logs = np.zeros(500)
     for t, y in zip(DATA["time"], DATA["A"], strict=True):
@@ -277,7 +277,7 @@ def test_a_filter_weighs_parameters():
     # Resampled or not: sets of parameters are copied, within the error of systematic resampling.
     copied = ts.particle_filter(
         decay(), DATA, observe={"A": "normal(3)"}, n=500, seed=1, device="cpu", method="ode",
-        parameters={"k": rates}, threshold=1.0,
+        set={"k": rates}, threshold=1.0,
     )  # fmt: skip
     assert copied.log_likelihood == pytest.approx(actual.log_likelihood, abs=0.1)
 
@@ -326,7 +326,7 @@ def test_a_chain_goes_on_with_the_solver_that_was_chosen(tmp_path, monkeypatch):
 def course(device):
     actual = []
     for method in ("dopri5", "rosenbrock"):
-        given = {"parameters": {"a": np.linspace(0.5, 1.5, 100)}, "device": device}
+        given = {"set": {"a": np.linspace(0.5, 1.5, 100)}, "device": device}
         with particles(prey(), 100, ts.ODE(solver=method), **given) as e:
             for t in TIMES:
                 e.advance(t)

@@ -22,7 +22,7 @@ def birth_and_death():
 def moved(device):
     """Counts after some advances, and the last order of particles."""
     rates = np.random.default_rng(1).permutation(N) * 20.0 + 20.0
-    with ts.Ensemble(birth_and_death(), N, seed=1, device=device, parameters={"k": rates}) as made:
+    with ts.Ensemble(birth_and_death(), N, seed=1, device=device, set={"k": rates}) as made:
         for t in range(1, 5):
             made.advance(float(t))
         turns = made._motion._turns

@@ -120,7 +120,7 @@ def test_rates_that_are_set_have_the_bits_of_the_models_own(method):
     given = {"k0": 2.5, "k1": 0.75, "k7": 0.0}
     actual = []
     for how in ("text", "row", "rows"):
-        with particles(5, method, parameters=given if how == "text" else None) as e:
+        with particles(5, method, set=given if how == "text" else None) as e:
             if how == "row":
                 e.set(given)
                 assert len(e._motion.task.constants) == 1
@@ -137,12 +137,12 @@ def test_initial_amounts_follow_what_they_are_computed_from():
         for before, first in ((4, 7), (7, 9)):
             e.set(first=first)
             assert e.values("Y").tolist() == [before] * 2
-            e.reset(parameters={"first": first})
+            e.reset(set={"first": first})
             assert e.values("Y").tolist() == [first] * 2
         e.set(k0=[1.0, 2.0])
         e.reset()
         assert e.values("Y").tolist() == [4, 4]
-        e.reset(parameters={"first": [1, 2]})
+        e.reset(set={"first": [1, 2]})
         assert e.values("Y").tolist() == [1, 2]
 
 
@@ -261,7 +261,7 @@ def test_values_of_other_particles_are_refused_by_reset():
     net.add_species("X", 40)
     net.add_parameter("k", 1.0)
     net.add_reaction("X ->", rate="k")
-    particles = ts.Ensemble(net, 4, seed=1, device="cpu", parameters={"k": [1.0, 2.0, 3.0, 4.0]})
+    particles = ts.Ensemble(net, 4, seed=1, device="cpu", set={"k": [1.0, 2.0, 3.0, 4.0]})
     particles.take([0, 1])
     with pytest.raises(ts.ConfigError, match=r"k: give one value or one per particle \(2\)"):
         particles.reset()

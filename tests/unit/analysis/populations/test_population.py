@@ -99,7 +99,7 @@ def test_ages_and_volumes_of_exponential_growth():
     stats = pytest.importorskip("scipy.stats")
     volumes = 1 / (1 - (np.arange(800) + 0.5) / 1600)
     actual = grown(
-        sizer(production=0.5), [PERIOD, 2 * PERIOD], cells=800, seed=2, parameters={"V": volumes}
+        sizer(production=0.5), [PERIOD, 2 * PERIOD], cells=800, seed=2, set={"V": volumes}
     )
     last = actual.snapshots[-1]
     assert len(last) == 1600
@@ -236,7 +236,7 @@ def test_a_tree_knows_its_lines():
 
 def test_parameters_are_inherited():
     rates = np.repeat([0.0, 30.0], 20)
-    actual = grown(constant_rate(), [3], cells=40, parameters={"k": rates}).snapshots[0]
+    actual = grown(constant_rate(), [3], cells=40, set={"k": rates}).snapshots[0]
     made = rates[actual.founder] > 0
     assert (actual["X"][~made] == 0).all()
     assert (actual["X"][made] > 0).mean() > 0.9
@@ -280,7 +280,7 @@ def endless():
         (constant_rate, {"fraction": "normal(0.5,1)"}, "uniform"),
         (constant_rate, {"follow": "all"}, "lineage"),
         (constant_rate, {"cells": 0}, "cells"),
-        (constant_rate, {"parameters": {"k": [1.0, 2.0]}}, "one per cell"),
+        (constant_rate, {"set": {"k": [1.0, 2.0]}}, "one per cell"),
         (sizer, {"initial": {"V": "uniform(1,2)"}}, "initial V: it is a quantity, not a count"),
         (bursting, {"cells": 2}, "all cells have ended"),
     ],
@@ -390,10 +390,10 @@ def test_a_timer_begins_with_cells_of_any_age():
     net.add_reaction("-> X", rate=1.0)
     net.add_event("divide", trigger="time - born >= 2", assignments={"born": "time"})
     ages = np.linspace(0.1, 1.9, 19)
-    actual = grown(net, [0, 2], cells=19, parameters={"born": -ages})
+    actual = grown(net, [0, 2], cells=19, set={"born": -ages})
     np.testing.assert_allclose(np.sort(actual.divisions.divided), np.sort(2 - ages), rtol=1e-12)
     np.testing.assert_allclose(actual.divisions.divided - actual.divisions.born, 2, rtol=1e-12)
     for one in actual.snapshots:
         np.testing.assert_allclose(one.age, one.time - one["born"], rtol=1e-12)
     with pytest.raises(ts.ConfigError, match="initial amount of X cannot be -1"):
-        grown(net, [2], cells=19, parameters={"X": -1})
+        grown(net, [2], cells=19, set={"X": -1})

@@ -34,7 +34,10 @@ GIVEN = {"target": "X >= 30", "t_end": 4.0, "seed": 1, "device": "cpu", "runs": 
 CASES = {
     "weighted": (ts.weighted_ensemble, {"walkers": 5}),
     "adaptive": (ts.weighted_ensemble, {"walkers": 5, "bins": "adaptive:4"}),
-    "steady": (ts.weighted_ensemble, {"walkers": 5, "steady": True, "t_end": 0.5, "max_extension": 2}),
+    "steady": (
+        ts.weighted_ensemble,
+        {"walkers": 5, "steady": True, "t_end": 0.5, "max_extension": 2},
+    ),
 }
 
 

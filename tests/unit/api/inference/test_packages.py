@@ -150,7 +150,7 @@ def test_pypesto_minimises_and_samples():
 
     def minus_log_likelihood(x):
         return -ts.exact_filter(
-            net, data, observe={"X": "normal(sd=0.05)"}, parameters={"k": float(x[0])}
+            net, data, observe={"X": "normal(sd=0.05)"}, set={"k": float(x[0])}
         ).log_likelihood
 
     drawn = sample.sample(
@@ -171,6 +171,6 @@ def test_pybnf_fits_by_a_particle_filter(tmp_path, monkeypatch):
     table = np.genfromtxt(ROOT / "examples" / "noisy_counts.csv", delimiter=",", names=True)
     actual = ts.exact_filter(
         inference_pybnf.MODEL, {"time": table["time"], "X": table["X"]},
-        observe=inference_pybnf.OBSERVE, parameters=best,
+        observe=inference_pybnf.OBSERVE, set=best,
     )  # fmt: skip
     assert -50.5 < actual.log_likelihood < -48.4

@@ -112,7 +112,7 @@ def test_a_run_goes_on(name, tmp_path):
 
 def test_a_filter_goes_on(tmp_path):
     data = {"time": np.array([0.5, 1.0]), "X": np.array([5, 7])}
-    given = {"parameters": {"k": np.linspace(5.0, 12.0, 8)}, "observe": {"X": "poisson"}, "n": 8}
+    given = {"set": {"k": np.linspace(5.0, 12.0, 8)}, "observe": {"X": "poisson"}, "n": 8}
     path = shutil.copy(DATA / "filter_state.h5", tmp_path)
     actual = ts.particle_filter(immigration(), data, **given, checkpoint=path, **ONE)
     assert (

@@ -156,7 +156,7 @@ def model():
 def filtered(path):
     return ts.particle_filter(
         model(), DATA, observe={"X": "poisson"}, n=8, seed=1, device="cpu", checkpoint=path,
-        parameters={"k": np.linspace(5.0, 12.0, 8)},
+        set={"k": np.linspace(5.0, 12.0, 8)},
     ).log_likelihood  # fmt: skip
 
 

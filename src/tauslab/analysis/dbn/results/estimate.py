@@ -217,8 +217,8 @@ def estimate(
     """Compute the posterior of combinations of intervals of the unknown parameters.
 
     The factored frontier algorithm computes the likelihood of each combination (Liu, Hsu and
-    Thiagarajan 2009; 2011). If there are more than `max_combinations` combinations, a local search from
-    several starting points evaluates as many (Hooke and Jeeves 1961).
+    Thiagarajan 2009; 2011). If there are more than `max_combinations`, a local search from several
+    starting points evaluates as many (Hooke and Jeeves 1961).
 
     Raises
     ------

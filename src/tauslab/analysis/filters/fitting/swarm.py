@@ -47,7 +47,7 @@ def searched(
         for cell, data in enumerate(cells):
             particles.reset(
                 seed=int(draws.integers(2**63)),
-                parameters=dict(zip(names, np.exp(places).T, strict=True)),
+                set=dict(zip(names, np.exp(places).T, strict=True)),
             )
             for row, t in enumerate(data.times.tolist()):
                 places = places + width * draws.standard_normal(places.shape)

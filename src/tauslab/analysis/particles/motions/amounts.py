@@ -266,7 +266,7 @@ class OdeMotion(Motion):
         if self.looks:
             raise ConfigError(
                 f"{self._network.name} has triggers, which {opt('method', 'ode')} evaluates before "
-                "amounts are drawn: give amounts as arrays in parameters=, not in initial="
+                "amounts are drawn: give amounts as arrays in set=, not in initial="
             )
         super().place(columns, seed, first)
 
