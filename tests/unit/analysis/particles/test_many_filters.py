@@ -32,9 +32,9 @@ DATA = {"time": [0.0, 1.5, 3.0, 4.5, 7.0], "X": [10.0, 14.5, NAN, 12.0, 15.0]}
 OBSERVE = {"X": "normal(sd=2.5)"}
 
 
-def filters(set, n=40, **given):
-    given = {"observe": OBSERVE, "seed": 3, "device": "cpu", **given}
-    return ts.particle_filters(births(), DATA, set=set, n=n, **given)
+def filters(values=None, n=40, **given):
+    given = {"observe": OBSERVE, "seed": 3, "device": "cpu", "set": values, **given}
+    return ts.particle_filters(births(), DATA, n=n, **given)
 
 
 @pytest.mark.parametrize("given", [
