@@ -120,7 +120,7 @@ given = dict(t_end=0.008, seed=3, device="cpu", pilot=2, n=1)
 try:
     result = ts.run(cell, output=path, checkpoint_every=0, **given)
 except KeyboardInterrupt:
-    result = ts.run(cell, output=path, checkpoint_every=0, resume=True, **given)
+    result = ts.run(cell, output=path, resume=True, **given)
 tell("digest", result.digest().encode())
 """
 )
@@ -179,7 +179,7 @@ given = dict(t_end=0.008, seed=3, device="cpu", pilot=0, n=n)
 try:
     result = ts.run(cell, output=path, checkpoint_every=0, **given)
 except KeyboardInterrupt:
-    result = ts.run(cell, output=path, checkpoint_every=0, resume=True, **given)
+    result = ts.run(cell, output=path, resume=True, **given)
 assert len(result.divisions) >= n
 tell("digest", result.digest().encode())
 """
@@ -241,7 +241,7 @@ given = dict(t_end=0.01, seed=3, device="cpu", pilot=0, output=f"grown-{ranks().
 try:
     result = ts.run(cell, checkpoint_every=0, **given)
 except KeyboardInterrupt:
-    result = ts.run(cell, checkpoint_every=0, resume=True, **given)
+    result = ts.run(cell, resume=True, **given)
 for name, kind, count in (("C", "cytoplasm", 700), ("M", "membrane", 300)):
     assert result.values(f"space.{name}_in_{kind}")[0, -1] == count
 found = set(ranks().allgather(result.digest()))

@@ -22,7 +22,7 @@ from tauslab.kernels.lattice.planes_engine import PlanesEngine
 from tauslab.kernels.lattice.planes_replicas import PlanesReplicas
 from tauslab.kernels.lattice.replicas import LatticeReplicas
 
-MARKS = (3, 4, 5, 20, 20)
+MARKS = (3, 4, 5, 10, 10)
 MODELS = {
     "crowded": lambda: binding((3, 18, 10), 7.5, slots=8),
     "typed": lambda: typed((4, 9, 19)),

@@ -261,7 +261,6 @@ def test_replicas_of_lattices_are_joined(tmp_path, capsys, options):
 
 
 def test_tasks_of_a_lattice_lack_no_replica_unseen(tmp_path, capsys):
-    lattice_run(tmp_path / "whole.h5", replicas=3).close()
     for task in (0, 1):
         lattice_run(tmp_path / f"a{task}.h5", replicas=3, task=(task, 2), seed=7).close()
     files, out = [str(tmp_path / f"a{task}.h5") for task in (0, 1)], str(tmp_path / "all.h5")

@@ -86,7 +86,7 @@ def test_an_interrupt_is_not_kept_waiting_by_kernels():
 @pytest.mark.usefixtures("interruptible", "one_block_launches")
 @pytest.mark.parametrize("record", ["trajectories", "statistics,final"])
 def test_an_interrupted_run_keeps_what_is_done_and_goes_on(monkeypatch, tmp_path, record):
-    options = {"n": 3000, "t_end": 20, "points": 5, "seed": 3, "device": ts.CPU(threads=1)}
+    options = {"n": 1000, "t_end": 20, "points": 5, "seed": 3, "device": ts.CPU(threads=1)}
     options |= {"block": 10, "method": "ssa", "record": record}
     shown, show = [], EnsembleRun._show
 
@@ -107,7 +107,7 @@ def test_an_interrupted_run_keeps_what_is_done_and_goes_on(monkeypatch, tmp_path
     with ts.open(path) as broken:
         assert "unfinished" in repr(broken)
         done = int(broken.completed_blocks.sum())
-    assert shown[2] <= done < 300
+    assert shown[2] <= done < 100
     with ts.run(turnover(), output=path, resume=True, **options) as whole:
         assert whole.complete
         other = ts.run(turnover(), **options)

@@ -261,7 +261,7 @@ def test_a_filter_that_was_ended_goes_on(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         ts.particle_filter(decay(), DATA, checkpoint=path, checkpoint_every=0, **given)
     monkeypatch.setattr(ts.Ensemble, "advance_while", usual)
-    again = ts.particle_filter(decay(), DATA, checkpoint=path, checkpoint_every=0, **given)
+    again = ts.particle_filter(decay(), DATA, checkpoint=path, **given)
     assert (again.terms == whole.terms).all()
     with pytest.raises(ts.ConfigError, match="another model"):
         ts.particle_filter(decay(61), DATA, checkpoint=path, checkpoint_every=0, **given)
