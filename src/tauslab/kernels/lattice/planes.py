@@ -95,56 +95,53 @@ def missing_in_planes(lattice: LoweredLattice) -> str | None:
         (len(lattice.species), MOST_SPECIES, "species"),
         (len(lattice.site_types), MOST_TYPES, "site types"),
         (classes, MOST_CLASSES, "different hop probabilities"),
-        (_all_words(lattice), MOST_WORDS, "words of 32 sites"),
+        (words_of(lattice) * lattice.shape[0], MOST_WORDS, "words of 32 sites"),
     ):
         if number > most:
             return f"planes have at most {most} {what}, and here are {number}"
     return None
 
 
-def threads_of_team(lattice: LoweredLattice) -> int:
-    """Threads of a GPU that do 32 words: a warp, or one for each species."""
-    return WORD * len(lattice.species) if _has_few_words(lattice) else WORD
+@dataclass(frozen=True)
+class Teams:
+    """How the threads of a GPU share words: a team does 32 of them.
+
+    Attributes
+    ----------
+    warps
+        Of a team: one, or one for each species.
+    number
+        Of a block.
+    levels_ahead
+        Particles of a species in a site of whose hops helpers decide; 0: there are no helpers.
+    blocks
+        That a multiprocessor has room for.
+    """
+
+    warps: int
+    number: int
+    levels_ahead: int
+    blocks: int
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block: of its teams, and as many helpers where there are some."""
+        return WORD * self.warps * self.number * (1 + (self.levels_ahead > 0))
 
 
-def teams_of(lattice: LoweredLattice) -> int:
-    """Teams of a block of a GPU."""
-    threads = FEW_THREADS if _has_few_words(lattice) else MANY_THREADS
-    return max(1, threads // threads_of_team(lattice))
-
-
-def threads_of_block(lattice: LoweredLattice) -> int:
-    """Threads of a block of a GPU: of its teams, and as many helpers where there are some."""
-    return threads_of_team(lattice) * teams_of(lattice) * (1 + _has_helpers(lattice))
-
-
-def _has_helpers(lattice: LoweredLattice) -> bool:
-    few = _has_few_words(lattice) and _all_words(lattice) <= HELPED_WORDS
-    return few and 1 < len(lattice.species) <= HELPED_SPECIES
-
-
-def _levels_ahead(lattice: LoweredLattice) -> int:
-    """Particles of a species in a site of which helpers decide the hops."""
-    most = MANY_AHEAD if lattice.start.density >= MANY_AHEAD_DENSITY else FEW_AHEAD
-    return min(most, 16 // len(lattice.species)) * _has_helpers(lattice)
-
-
-def _blocks_of(lattice: LoweredLattice) -> int:
-    words = _all_words(lattice)
-    if _has_helpers(lattice):
-        return HELPED_BLOCKS
-    if _has_few_words(lattice):
-        return FEW_BLOCKS if words <= FEW_WORDS else 2 * FEW_BLOCKS
-    return MOST_BLOCKS if words >= MANY_WORDS else MANY_BLOCKS
-
-
-def _has_few_words(lattice: LoweredLattice) -> bool:
-    twice = 1 < len(lattice.species) <= FEW_SPECIES
-    return _all_words(lattice) <= FEW_WORDS * (1 + twice)
-
-
-def _all_words(lattice: LoweredLattice) -> int:
-    return words_of(lattice) * lattice.shape[0]
+def teams_of(lattice: LoweredLattice, lattices: int = 1) -> Teams:
+    """Return the teams where so many lattices are done at the same time."""
+    words, species = lattices * words_of(lattice) * lattice.shape[0], len(lattice.species)
+    twice = 1 < species <= FEW_SPECIES
+    if words > FEW_WORDS * (1 + twice):
+        blocks = MOST_BLOCKS if words >= MANY_WORDS else MANY_BLOCKS
+        return Teams(1, MANY_THREADS // WORD, 0, blocks)
+    number = max(1, FEW_THREADS // (WORD * species))
+    if words <= HELPED_WORDS and 1 < species <= HELPED_SPECIES:
+        most = MANY_AHEAD if lattice.start.density >= MANY_AHEAD_DENSITY else FEW_AHEAD
+        return Teams(species, number, min(most, 16 // species), HELPED_BLOCKS)
+    blocks = FEW_BLOCKS if words <= FEW_WORDS else 2 * FEW_BLOCKS
+    return Teams(species, number, 0, blocks)
 
 
 def words_of(lattice: LoweredLattice) -> int:
@@ -290,11 +287,12 @@ def pass_chances(lattice: LoweredLattice, rates: Array) -> FloatArray:
     return np.ascontiguousarray(rates * (lattice.step / lattice.diffusion_substeps))
 
 
-def planes_header(lattice: LoweredLattice, *, cut: bool = False) -> str:
+def planes_header(lattice: LoweredLattice, *, cut: bool = False, lattices: int = 1) -> str:
     """Return `model.h` of the kernels of planes. It has no rates and no hop probabilities.
 
-    With `cut` they are of slabs.
+    With `cut` they are of slabs; with `lattices` they do so many at the same time.
     """
+    teams = teams_of(lattice, lattices)
     tables: ReactionTables = reaction_tables(lattice.reactions, len(lattice.species))
     classes, causes = hop_classes(lattice), causes_of(lattice)
     counts = [len(values) for values in classes]
@@ -308,9 +306,9 @@ def planes_header(lattice: LoweredLattice, *, cut: bool = False) -> str:
         "HOP_CLASSES": sum(counts),
         "MOST_CLASSES": max(counts, default=0),
         "TABLE_ENTRIES": len(tables.array),
-        "TEAMS": teams_of(lattice),
-        "PLANE_BLOCKS": _blocks_of(lattice),
-        "LEVELS_AHEAD": _levels_ahead(lattice),
+        "TEAMS": teams.number,
+        "PLANE_BLOCKS": teams.blocks,
+        "LEVELS_AHEAD": teams.levels_ahead,
         **{name: tables.offsets[name] for name in ("REACTANTS", "PRODUCT_START", "PRODUCTS")},
     }
     listed = {
@@ -327,7 +325,8 @@ def planes_header(lattice: LoweredLattice, *, cut: bool = False) -> str:
         "// Generated from the lattice: its sizes, its faces, and which species can do what.\n"
         '#pragma once\n#include "device/prelude.h"\n'
         + "".join(f"constexpr int {name} = {value};\n" for name, value in sizes.items())
-        + f"constexpr bool TEAMED = {str(_has_few_words(lattice)).lower()};\n"
+        + f"constexpr bool TEAMED = {str(teams.warps > 1).lower()};\n"
+        + f"constexpr bool BESIDE = {str(lattices > 1).lower()};\n"
         + f"constexpr bool WHOLE_ROWS = {str(WORD % -(-lattice.shape[2] // WORD) == 0).lower()};\n"
         + f"constexpr bool WHOLE_PLANES = {str(WORD % words_of(lattice) == 0).lower()};\n"
         + f"constexpr bool CUT = {str(cut).lower()};\n"
