@@ -482,12 +482,10 @@ def test_what_planes_lack_is_done_in_slots(monkeypatch):
     assert "8 species" in missing_in_planes(lowered(many))
     lattice = binding((4, 4, 40), 1.6)
     assert engine_of(lattice) is LatticeEngineName.SLOTS
-    with monkeypatch.context() as patch:
-        patch.setattr(choice, "LEAST_DENSE_SITES", 640)
-        assert engine_of(lattice) is LatticeEngineName.PLANES
-        assert engine_of(binding((4, 4, 40), 0.05)) is LatticeEngineName.SLOTS
     monkeypatch.setattr(choice, "LEAST_SITES", 640)
     assert engine_of(lattice) is LatticeEngineName.PLANES
+    assert engine_of(binding((4, 4, 40), 0.05)) is LatticeEngineName.PLANES  # of whole planes
+    assert engine_of(binding((5, 5, 40), 0.05)) is LatticeEngineName.SLOTS
     assert engine_of(MODELS["sparse"]()) is LatticeEngineName.SLOTS
 
 

@@ -38,9 +38,9 @@ HELPED_WORDS, HELPED_SPECIES, HELPED_BLOCKS = 1 << 13, 5, 2
 # Particles of a species in a site of which helpers decide, with at least MANY_AHEAD_DENSITY
 # particles a site at the start and with fewer.
 MANY_AHEAD_DENSITY, MANY_AHEAD, FEW_AHEAD = 0.5, 4, 2
-LEAST_DENSITY = 0.02  # particles a site where they are, at the start
-LEAST_SITES = 1 << 19  # with fewer a GPU takes longer than for slots, but for these:
-DENSE, LEAST_DENSE_SITES = 0.1, 1 << 18
+LEAST_DENSITY, DENSE = 0.02, 0.1  # particles a site where they are, at the start
+LEAST_SITES = 1 << 17  # with fewer a launch of many lattices in slots takes less time
+LARGE = 1 << 19  # sites from which on the least density is enough
 MOST_SPECIES = 8
 MOST_TYPES = 16
 MOST_CLASSES = 24  # hop probabilities of all species
@@ -65,10 +65,11 @@ def engine_of(lattice: LoweredLattice) -> LatticeEngineName:
     Of a lattice with few particles at its start most words are empty, and the slots engine looks
     only for sites that hold some.
     """
-    sites, density = math.prod(lattice.shape), lattice.start.density
-    large = sites >= LEAST_SITES and density >= LEAST_DENSITY
-    dense = sites >= LEAST_DENSE_SITES and density >= DENSE
-    planes = (large or dense) and missing_in_planes(lattice) is None
+    sites = math.prod(lattice.shape)
+    # A step is one pass where a warp has whole planes.
+    gains = sites >= LARGE or WORD % words_of(lattice) == 0
+    dense = lattice.start.density >= (LEAST_DENSITY if gains else DENSE)
+    planes = sites >= LEAST_SITES and dense and missing_in_planes(lattice) is None
     return LatticeEngineName.PLANES if planes else LatticeEngineName.SLOTS
 
 

@@ -488,13 +488,11 @@ BLOCK_KERNEL(BLOCK_LANES, PLANE_BLOCKS, planes_steps, const PlaneStepsArguments 
         do_pass(l, block, {arrives, settles ? -1 : axis, buffer, step - (arrives == 2), row});
         if (meets || settles) grid_barrier(l.work + BARRIER_CELL, blocks, arrivals);
         if (settles) {
+            if (!counts) return;
             arrives = -1;
-            if (counts) {
-                count_rest(l, block, step & 1, row);
-                ++mark;
-                grid_barrier(l.work + BARRIER_CELL, blocks, arrivals);
-            }
-            if (ended == a.steps && mark == a.n_marks) return;
+            count_rest(l, block, step & 1, row);
+            ++mark;
+            grid_barrier(l.work + BARRIER_CELL, blocks, arrivals);
             continue;
         }
         buffer = next_buffer(buffer);
