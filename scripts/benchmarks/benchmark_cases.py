@@ -86,7 +86,7 @@ GROUPS = {
     "systems": Group(), "layouts": Group(CUDA), "other lattices": Group(), "placing": Group(),
     "output": Group(), "side by side": Group(), "ranks": Group(), "ensembles": Group(),
     "writing": Group(), "closing": Group(), "particles": Group(),
-    "planes": Group(CUDA), "halo": Group(), "messages": Group(), "verbs": Group(BOTH), "hybrids": Group(BOTH),
+    "engines of lattices": Group(), "planes": Group(CUDA), "halo": Group(), "messages": Group(), "verbs": Group(BOTH), "hybrids": Group(BOTH),
 }  # fmt: skip
 ON_CORE = {
     "schlogl": (10.0, 1000, "Schlögl", 430), "vilar_oscillator": (50.0, 1000, "Vilar", 300),
@@ -365,6 +365,15 @@ def of_lattices() -> Iterator[Case]:
         yield Case(about, "other lattices", about, "us", done)
     done = _step("minde", 20, 1000, replicas=8)
     yield Case("minde-8", "other lattices", "8 replicas of the Min proteins", "us", done)
+    cubes = [f"{edge}-{density}" for edge, density in product(lattices.EDGES, lattices.DENSITIES)]
+    for name, many, engine in product(("minde", *cubes), (1, 32), ("slots", "planes")):
+        about = f"{name}, {many} in {engine}"
+        done = _step(name, 20, 400, replicas=many, engine=engine)
+        yield Case(about, "engines of lattices", about, "us", done)
+    for many, engine in product((1, 32), ("slots", "planes")):
+        about = f"minde by `ts.run`, {many} in {engine}"
+        done = of(lattices.by_run, replicas=many, t_end=2.0 / many**0.5, engine=engine)
+        yield Case(about, "engines of lattices", about, "thousand steps/s", done, more=True)
     for size, fill in product((256, 512), (0.1, 0.25)):
         about = f"{size}³, {fill:.0%} full"
         yield Case(about, "placing", about, "s", of(lattices.placing, size=size, fill=fill))

@@ -7,8 +7,9 @@ import tempfile
 import time
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from unittest.mock import patch
 
 import numpy as np
@@ -19,9 +20,9 @@ from machine import ROOT, Answer, Machine, seconds_of
 import tauslab as ts
 from tauslab.kernels.lattice.engine import LatticeEngine
 from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
-from tauslab.kernels.lattice.plan import LatticeRequests
+from tauslab.kernels.lattice.plan import LatticeRequests, replicas_at_a_time
 from tauslab.kernels.lattice.planes import LatticeEngineName, engine_of
-from tauslab.kernels.lattice.planes_engine import PlanesEngine
+from tauslab.kernels.lattice.planes_engine import PlanesEngine, planes_at_a_time
 from tauslab.kernels.lattice.replicas import LatticeReplicas
 from tauslab.kernels.lattice.state import WAITING, LatticeState
 
@@ -106,6 +107,9 @@ SITES = {
     "64-fill3": Site(shape=(64, 64, 64), fill=0.03),
     "128-few": Site(shape=(128, 128, 128), fill=0.003), "256-few": Site(fill=0.003),
 }  # fmt: skip
+EDGES, DENSITIES = (16, 32, 48, 64), (0.01, 0.03, 0.1, 0.3, 1.0, 3.0)  # particles a site
+SITES |= {f"{edge}-{density}": Site(shape=(edge,) * 3, fill=density / 16)
+          for edge, density in product(EDGES, DENSITIES)}  # fmt: skip
 
 
 def scaled(machine: Machine, site: Site) -> Site:
@@ -118,16 +122,20 @@ def scaled(machine: Machine, site: Site) -> Site:
 
 
 def step(
-    machine: Machine, name: str, warm: int, steps: int, replicas: int = 1, **how: Any
-) -> float:
+    machine: Machine, name: str, warm: int, steps: int, replicas: int = 1, engine: str = "",
+    **how: Any,
+) -> float:  # fmt: skip
     """Seconds of a step and replica; `how` are `LatticeRequests` of slots, such as ``sparse=True``.
 
-    Without any it is the engine of a run.
+    Without any, and without `engine`, it is the engine of a run. As many of `replicas` as in a run
+    share the device.
     """
     backend, lattice = machine.backend(), scaled(machine, SITES[name]).lowered()
     made: Any = partial(LatticeEngine, requests=LatticeRequests(**how))
-    if not how and engine_of(lattice) is LatticeEngineName.PLANES:
-        made = PlanesEngine
+    at_a_time = replicas_at_a_time
+    if not how and (engine or engine_of(lattice)) == LatticeEngineName.PLANES:
+        made, at_a_time = PlanesEngine, planes_at_a_time
+    replicas = at_a_time(backend, lattice, replicas)
     engines = [
         made(backend, lattice, seed=1, replica=number, sharing=replicas)
         for number in range(replicas)
@@ -140,21 +148,26 @@ def step(
         for one in engines:
             one.synchronize()
         began = time.perf_counter()
-        for one in engines:
-            one.run(steps)
-        for one in engines:
-            one.synchronize()
+        if replicas > 1:
+            for finish in engines[0].start_beside(engines[1:], [steps]):
+                finish()
+        else:
+            engines[0].run(steps)
+            engines[0].synchronize()
         seconds.append((time.perf_counter() - began) / steps / replicas)
     del engines, one
     backend.close()
     return statistics.median(seconds)
 
 
-def by_run(machine: Machine, replicas: int, t_end: float) -> float:
+def by_run(
+    machine: Machine, replicas: int, t_end: float,
+    engine: Literal["auto", "planes", "slots"] = "auto",
+) -> float:  # fmt: skip
     """Steps a second of the Min proteins by `ts.run`, from the first to the last, of all replicas."""
     lattice = ts.read(ROOT / "examples" / "minde.toml")
     assert isinstance(lattice, ts.Lattice)
-    result = ts.run(lattice, t_end=t_end * machine.scale, seed=1, replicas=replicas,
+    result = ts.run(lattice, t_end=t_end * machine.scale, seed=1, replicas=replicas, engine=engine,
                     device=machine.place(), quiet=True)  # fmt: skip
     return float(sum(row["steps"] / row["wall"] for row in result.profile))
 

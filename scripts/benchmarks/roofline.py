@@ -129,7 +129,7 @@ CASES = {
     "lattice-256-2%": Case("^planes_steps$", "256-fill2"),
     "lattice-256-30%": Case("^planes_steps$", "256-fill30"),
     "lattice-256-few": Case("^rdme_sparse_steps$", "lattice-256-few"),
-    "lattice-minde": Case("^rdme_sparse_sections$", "minde", 0.1),
+    "lattice-minde": Case("^planes_steps$", "minde", 0.1),
     "lattice-cell": Case("^rdme_.*(steps|sections)$", "cell"),
     "lattice-64": Case("^planes_steps$", "64"),
     "tables-egfr": Case(TABLES, "egfr"),

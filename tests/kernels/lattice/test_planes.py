@@ -32,7 +32,7 @@ from tauslab.kernels.lattice.planes import (
     LatticeEngineName,
     engine_of,
     missing_in_planes,
-    threads_of_block,
+    teams_of,
 )
 from tauslab.kernels.lattice.planes_engine import PlanesEngine
 
@@ -482,12 +482,10 @@ def test_what_planes_lack_is_done_in_slots(monkeypatch):
     assert "8 species" in missing_in_planes(lowered(many))
     lattice = binding((4, 4, 40), 1.6)
     assert engine_of(lattice) is LatticeEngineName.SLOTS
-    with monkeypatch.context() as patch:
-        patch.setattr(choice, "LEAST_DENSE_SITES", 640)
-        assert engine_of(lattice) is LatticeEngineName.PLANES
-        assert engine_of(binding((4, 4, 40), 0.05)) is LatticeEngineName.SLOTS
     monkeypatch.setattr(choice, "LEAST_SITES", 640)
     assert engine_of(lattice) is LatticeEngineName.PLANES
+    assert engine_of(binding((4, 4, 40), 0.05)) is LatticeEngineName.PLANES  # of whole planes
+    assert engine_of(binding((5, 5, 40), 0.05)) is LatticeEngineName.SLOTS
     assert engine_of(MODELS["sparse"]()) is LatticeEngineName.SLOTS
 
 
@@ -495,9 +493,12 @@ def test_what_planes_lack_is_done_in_slots(monkeypatch):
     ("name", "order", "teamed"),
     ordinary(
         itertools.product(
-            ("frequent", "crowded", "typed periodic", "held and crowded"), (1, -1, 7), (True, False)
+            ("frequent", "several blocks", "crowded", "typed periodic", "held and crowded"),
+            (1, -1, 7),
+            (True, False),
         ),
         ("frequent", 7, True),
+        ("several blocks", 7, True),
         ("typed periodic", 1, True),
         ("held and crowded", -1, False),
     ),
@@ -509,14 +510,18 @@ def test_warps_have_the_bits_of_a_cpu(cpu, tmp_path, monkeypatch, name, order, t
     """
     if not teamed:
         monkeypatch.setattr(choice, "FEW_WORDS", 0)
-    lattice = binding((3, 4, 64), 3, frequent=30) if name == "frequent" else cases()[name]()
-    threads = threads_of_block(lattice)
+    more = {
+        "frequent": lambda: binding((3, 4, 64), 3, frequent=30),
+        "several blocks": lambda: binding((6, 10, 64), 0.2),
+    }
+    lattice, blocks = (cases() | more)[name](), 4 if name == "several blocks" else 1
+    threads = teams_of(lattice).threads
     states = []
-    for backend in (cpu, EmulatedLattices(tmp_path, threads, order, counter=cpu)):
+    for backend in (cpu, EmulatedLattices(tmp_path, threads, order, blocks, counter=cpu)):
         engine = started(backend, lattice)
         samples = engine.run_sampled([1, 2, 5])
         states.append((digest(engine), engine.count().rows().tolist(), samples.rows().tolist()))
-        assert engine.may_wait == (backend is cpu or name != "frequent")
+        assert engine.may_wait == (backend is cpu or name not in more)
     assert states[0] == states[1]
 
 

@@ -17,7 +17,7 @@ from tauslab.kernels.lattice import planes
 from tauslab.kernels.lattice import replicas as module
 from tauslab.kernels.lattice.codegen import tile_of
 from tauslab.kernels.lattice.engine import LatticeEngine
-from tauslab.kernels.lattice.planes import threads_of_block
+from tauslab.kernels.lattice.planes import teams_of
 from tauslab.kernels.lattice.planes_engine import PlanesEngine
 from tauslab.kernels.lattice.planes_replicas import PlanesReplicas
 from tauslab.kernels.lattice.replicas import LatticeReplicas
@@ -126,8 +126,10 @@ def test_lattices_in_planes_on_warps(name, teamed, cpu, tmp_path, monkeypatch):
     expected = one_by_one(cpu, lattice, range(4, 6), made=PlanesEngine)
     begun = PlanesReplicas(cpu, lattice)
     begun.begin([(lattice, number) for number in range(4, 6)], 7)
-    threads = threads_of_block(lattice)
-    lattices = PlanesReplicas(EmulatedLattices(tmp_path, threads, 7, counter=cpu), lattice)
+    threads = teams_of(lattice, 2).threads
+    assert threads == teams_of(lattice).threads
+    backend = EmulatedLattices(tmp_path, threads, 7, 2, counter=cpu)
+    lattices = PlanesReplicas(backend, lattice)
     lattices.take_up(begun.host_cells(), begun.rest)
     assert (lattices.count() == begun.count()).all()
     check(lattices, expected)
@@ -210,6 +212,25 @@ def test_the_same_bits_on_a_gpu(name, cpu):
     for size in (0, 2, 5):
         lattices = LatticeReplicas(gpu, lattice)
         lattices.begin([(lattice, number) for number in numbers], 7)
+        lattices._of_a_launch = lambda _, size=size: size
+        check(lattices, expected)
+    gpu.close()
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("name", [*IN_PLANES, "one group a step", "some groups"])
+def test_lattices_in_planes_beside_each_other_on_a_gpu(name, cpu):
+    """Teams of all kinds: with helpers, with a warp for each species, and warps alone."""
+    more = {
+        "one group a step": lambda: binding((128, 32, 32), 0.3),
+        "some groups": lambda: binding((48, 48, 48), 1),
+    }
+    lattice = (IN_PLANES | more)[name]()
+    expected = one_by_one(cpu, lattice, range(4, 9), made=PlanesEngine)
+    gpu = get_backend("cuda", BackendOptions())
+    for size in (2, 30) if name in more else (1, 5):
+        lattices = PlanesReplicas(gpu, lattice)
+        lattices.begin([(lattice, number) for number in range(4, 9)], 7)
         lattices._of_a_launch = lambda _, size=size: size
         check(lattices, expected)
     gpu.close()

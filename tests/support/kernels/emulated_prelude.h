@@ -80,12 +80,29 @@ static int chosen_by_chance() {
     }
 }
 
+// Memory of a block that has no name of its own for each: a copy for each takes its turn.
+static __attribute__((section("block_memory"), used)) u64 first_of_memory;
+extern "C" __attribute__((visibility("hidden"))) char __start_block_memory[], __stop_block_memory[];
+
+static void enter_block(int block) {
+    static char *kept[FIBER_BLOCKS];
+    static int within = -1;
+    const size_t bytes = (size_t)(__stop_block_memory - __start_block_memory);
+    if (block == within || FIBER_BLOCKS == 1) return;
+    for (char *&each : kept)
+        if (!each) each = (char *)malloc(bytes), memset(each, 0xa5, bytes);
+    if (within >= 0) memcpy(kept[within], __start_block_memory, bytes);
+    memcpy(__start_block_memory, kept[block], bytes);
+    within = block;
+}
+
 static void switch_fiber() {
     if (by_chance()) current = chosen_by_chance();
     for (int turn = 1; turn <= FIBERS; ++turn) {
         const int next = (current + (fiber_order > 0 ? turn : FIBERS - turn)) % FIBERS;
         if (!fibers[next].done) {
             current = next;
+            enter_block(next / FIBERS_OF_BLOCK);
             _longjmp(fibers[next].at, 1);
         }
     }
@@ -268,7 +285,7 @@ static u32 add_and_release_if(bool condition, u32 *cell) {
 #define THREAD_ID THREAD_IN_BLOCK
 #define BLOCK_THREADS FIBERS_OF_BLOCK
 #define BARRIER() block_operation()
-#define SHARED static
+#define SHARED static __attribute__((section("block_memory")))
 #define DRAWS_AHEAD 1u
 #define DRAW_AHEAD true
 #define LANES_SIDE_BY_SIDE

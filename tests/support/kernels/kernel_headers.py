@@ -138,7 +138,9 @@ def _of_lattices():
         model.add_site_type("gel")
         model.add_reaction("2 A -> B", rate=1, volume="site")
         lattice = lower_lattice(model, step=1e-6)
-        yield "lattice/planes/planes.cc", planes_header(lattice, cut=slots == 16)
+        lattices = 1 << 10 if slots == 32 else 1
+        header = planes_header(lattice, cut=slots == 16, lattices=lattices)
+        yield "lattice/planes/planes.cc", header
         header = lattice_header(lattice, reaction_tables(lattice.reactions, 2))
         yield "lattice/count.cc", site_header(lattice)
         for name in ("rdme", "replicas", "halo", "sparse/steps"):

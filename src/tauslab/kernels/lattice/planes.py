@@ -38,9 +38,9 @@ HELPED_WORDS, HELPED_SPECIES, HELPED_BLOCKS = 1 << 13, 5, 2
 # Particles of a species in a site of which helpers decide, with at least MANY_AHEAD_DENSITY
 # particles a site at the start and with fewer.
 MANY_AHEAD_DENSITY, MANY_AHEAD, FEW_AHEAD = 0.5, 4, 2
-LEAST_DENSITY = 0.02  # particles a site where they are, at the start
-LEAST_SITES = 1 << 19  # with fewer a GPU takes longer than for slots, but for these:
-DENSE, LEAST_DENSE_SITES = 0.1, 1 << 18
+LEAST_DENSITY, DENSE = 0.02, 0.1  # particles a site where they are, at the start
+LEAST_SITES = 1 << 17  # with fewer a launch of many lattices in slots takes less time
+LARGE = 1 << 19  # sites from which on the least density is enough
 MOST_SPECIES = 8
 MOST_TYPES = 16
 MOST_CLASSES = 24  # hop probabilities of all species
@@ -65,10 +65,11 @@ def engine_of(lattice: LoweredLattice) -> LatticeEngineName:
     Of a lattice with few particles at its start most words are empty, and the slots engine looks
     only for sites that hold some.
     """
-    sites, density = math.prod(lattice.shape), lattice.start.density
-    large = sites >= LEAST_SITES and density >= LEAST_DENSITY
-    dense = sites >= LEAST_DENSE_SITES and density >= DENSE
-    planes = (large or dense) and missing_in_planes(lattice) is None
+    sites = math.prod(lattice.shape)
+    # A step is one pass where a warp has whole planes.
+    gains = sites >= LARGE or WORD % words_of(lattice) == 0
+    dense = lattice.start.density >= (LEAST_DENSITY if gains else DENSE)
+    planes = sites >= LEAST_SITES and dense and missing_in_planes(lattice) is None
     return LatticeEngineName.PLANES if planes else LatticeEngineName.SLOTS
 
 
@@ -95,56 +96,53 @@ def missing_in_planes(lattice: LoweredLattice) -> str | None:
         (len(lattice.species), MOST_SPECIES, "species"),
         (len(lattice.site_types), MOST_TYPES, "site types"),
         (classes, MOST_CLASSES, "different hop probabilities"),
-        (_all_words(lattice), MOST_WORDS, "words of 32 sites"),
+        (words_of(lattice) * lattice.shape[0], MOST_WORDS, "words of 32 sites"),
     ):
         if number > most:
             return f"planes have at most {most} {what}, and here are {number}"
     return None
 
 
-def threads_of_team(lattice: LoweredLattice) -> int:
-    """Threads of a GPU that do 32 words: a warp, or one for each species."""
-    return WORD * len(lattice.species) if _has_few_words(lattice) else WORD
+@dataclass(frozen=True)
+class Teams:
+    """How the threads of a GPU share words: a team does 32 of them.
+
+    Attributes
+    ----------
+    warps
+        Of a team: one, or one for each species.
+    number
+        Of a block.
+    levels_ahead
+        Particles of a species in a site of whose hops helpers decide; 0: there are no helpers.
+    blocks
+        That a multiprocessor has room for.
+    """
+
+    warps: int
+    number: int
+    levels_ahead: int
+    blocks: int
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block: of its teams, and as many helpers where there are some."""
+        return WORD * self.warps * self.number * (1 + (self.levels_ahead > 0))
 
 
-def teams_of(lattice: LoweredLattice) -> int:
-    """Teams of a block of a GPU."""
-    threads = FEW_THREADS if _has_few_words(lattice) else MANY_THREADS
-    return max(1, threads // threads_of_team(lattice))
-
-
-def threads_of_block(lattice: LoweredLattice) -> int:
-    """Threads of a block of a GPU: of its teams, and as many helpers where there are some."""
-    return threads_of_team(lattice) * teams_of(lattice) * (1 + _has_helpers(lattice))
-
-
-def _has_helpers(lattice: LoweredLattice) -> bool:
-    few = _has_few_words(lattice) and _all_words(lattice) <= HELPED_WORDS
-    return few and 1 < len(lattice.species) <= HELPED_SPECIES
-
-
-def _levels_ahead(lattice: LoweredLattice) -> int:
-    """Particles of a species in a site of which helpers decide the hops."""
-    most = MANY_AHEAD if lattice.start.density >= MANY_AHEAD_DENSITY else FEW_AHEAD
-    return min(most, 16 // len(lattice.species)) * _has_helpers(lattice)
-
-
-def _blocks_of(lattice: LoweredLattice) -> int:
-    words = _all_words(lattice)
-    if _has_helpers(lattice):
-        return HELPED_BLOCKS
-    if _has_few_words(lattice):
-        return FEW_BLOCKS if words <= FEW_WORDS else 2 * FEW_BLOCKS
-    return MOST_BLOCKS if words >= MANY_WORDS else MANY_BLOCKS
-
-
-def _has_few_words(lattice: LoweredLattice) -> bool:
-    twice = 1 < len(lattice.species) <= FEW_SPECIES
-    return _all_words(lattice) <= FEW_WORDS * (1 + twice)
-
-
-def _all_words(lattice: LoweredLattice) -> int:
-    return words_of(lattice) * lattice.shape[0]
+def teams_of(lattice: LoweredLattice, lattices: int = 1) -> Teams:
+    """Return the teams where so many lattices are done at the same time."""
+    words, species = lattices * words_of(lattice) * lattice.shape[0], len(lattice.species)
+    twice = 1 < species <= FEW_SPECIES
+    if words > FEW_WORDS * (1 + twice):
+        blocks = MOST_BLOCKS if words >= MANY_WORDS else MANY_BLOCKS
+        return Teams(1, MANY_THREADS // WORD, 0, blocks)
+    number = max(1, FEW_THREADS // (WORD * species))
+    if words <= HELPED_WORDS and 1 < species <= HELPED_SPECIES:
+        most = MANY_AHEAD if lattice.start.density >= MANY_AHEAD_DENSITY else FEW_AHEAD
+        return Teams(species, number, min(most, 16 // species), HELPED_BLOCKS)
+    blocks = FEW_BLOCKS if words <= FEW_WORDS else 2 * FEW_BLOCKS
+    return Teams(species, number, 0, blocks)
 
 
 def words_of(lattice: LoweredLattice) -> int:
@@ -290,11 +288,12 @@ def pass_chances(lattice: LoweredLattice, rates: Array) -> FloatArray:
     return np.ascontiguousarray(rates * (lattice.step / lattice.diffusion_substeps))
 
 
-def planes_header(lattice: LoweredLattice, *, cut: bool = False) -> str:
+def planes_header(lattice: LoweredLattice, *, cut: bool = False, lattices: int = 1) -> str:
     """Return `model.h` of the kernels of planes. It has no rates and no hop probabilities.
 
-    With `cut` they are of slabs.
+    With `cut` they are of slabs; with `lattices` they do so many at the same time.
     """
+    teams = teams_of(lattice, lattices)
     tables: ReactionTables = reaction_tables(lattice.reactions, len(lattice.species))
     classes, causes = hop_classes(lattice), causes_of(lattice)
     counts = [len(values) for values in classes]
@@ -308,9 +307,9 @@ def planes_header(lattice: LoweredLattice, *, cut: bool = False) -> str:
         "HOP_CLASSES": sum(counts),
         "MOST_CLASSES": max(counts, default=0),
         "TABLE_ENTRIES": len(tables.array),
-        "TEAMS": teams_of(lattice),
-        "PLANE_BLOCKS": _blocks_of(lattice),
-        "LEVELS_AHEAD": _levels_ahead(lattice),
+        "TEAMS": teams.number,
+        "PLANE_BLOCKS": teams.blocks,
+        "LEVELS_AHEAD": teams.levels_ahead,
         **{name: tables.offsets[name] for name in ("REACTANTS", "PRODUCT_START", "PRODUCTS")},
     }
     listed = {
@@ -327,7 +326,8 @@ def planes_header(lattice: LoweredLattice, *, cut: bool = False) -> str:
         "// Generated from the lattice: its sizes, its faces, and which species can do what.\n"
         '#pragma once\n#include "device/prelude.h"\n'
         + "".join(f"constexpr int {name} = {value};\n" for name, value in sizes.items())
-        + f"constexpr bool TEAMED = {str(_has_few_words(lattice)).lower()};\n"
+        + f"constexpr bool TEAMED = {str(teams.warps > 1).lower()};\n"
+        + f"constexpr bool BESIDE = {str(lattices > 1).lower()};\n"
         + f"constexpr bool WHOLE_ROWS = {str(WORD % -(-lattice.shape[2] // WORD) == 0).lower()};\n"
         + f"constexpr bool WHOLE_PLANES = {str(WORD % words_of(lattice) == 0).lower()};\n"
         + f"constexpr bool CUT = {str(cut).lower()};\n"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from tauslab.base.arrays import Array, DeviceArray, FloatArray, IntArray
-from tauslab.kernels.backends.arguments import KeptArguments
+from tauslab.kernels.backends.arguments import Arguments, KeptArguments
 from tauslab.kernels.backends.base import Backend, KernelSource, LaunchGrid, Program
 from tauslab.kernels.lattice.codegen import reaction_tables
 from tauslab.kernels.lattice.lowering import LoweredLattice
@@ -17,6 +17,7 @@ from tauslab.kernels.lattice.placing import Placing, are_many, planes_at_once
 from tauslab.kernels.lattice.planes import (
     PLANES_OF_SLOTS,
     WORD,
+    bytes_of_site,
     ghost_thresholds,
     hop_tables,
     is_masked,
@@ -25,14 +26,18 @@ from tauslab.kernels.lattice.planes import (
     planes_in_slots,
     reaction_masks,
     teams_of,
-    threads_of_block,
-    threads_of_team,
     words_of,
 )
 from tauslab.kernels.lattice.planes_changing import PlanesChanging
 from tauslab.kernels.lattice.rates import RateBounds, RateJudge
 from tauslab.kernels.lattice.slab_memory import SlabMemory
-from tauslab.kernels.lattice.state import WAITING, LatticeState, Slab, counted_columns
+from tauslab.kernels.lattice.state import (
+    WAITING,
+    LatticeState,
+    Samples,
+    Slab,
+    counted_columns,
+)
 
 _ENTRIES = ("planes_steps", "planes_pass", "planes_wait", "planes_count", "planes_from_slots",
             "planes_to_slots", "planes_masks")  # fmt: skip
@@ -42,12 +47,16 @@ _NO_EDGES: dict[str, Any] = {
     "apart": 0, "number": 0,
 }  # fmt: skip
 _ALIGNED = 32  # words of a warp, or of vectors
+_MOST_BESIDE = 64  # lattices of a launch
 _MOST_WATCHED = 1024  # words of a plane: in larger ones all blocks wait for each other
 
 
-def planes_program(backend: Backend, lattice: LoweredLattice, *, cut: bool = False) -> Program:
-    """Return the kernels of a lattice in bit planes, or of its slabs."""
-    header = {"model.h": planes_header(lattice, cut=cut)}
+def planes_program(
+    backend: Backend, lattice: LoweredLattice, *, cut: bool = False, sharing: int = 1
+) -> Program:
+    """Return the kernels of a lattice in bit planes, of its slabs, or of some at the same time."""
+    lattices = sharing if backend.style.warp > 1 else 1
+    header = {"model.h": planes_header(lattice, cut=cut, lattices=lattices)}
     return backend.compile(KernelSource("lattice/planes/planes.cc", _ENTRIES, header))
 
 
@@ -76,21 +85,24 @@ class PlanesMemory(SlabMemory):
         seed: int,
         replica: int,
         capacity: int | None,
+        sharing: int,
     ) -> None:
         self._own_planes = slab.end - slab.begin
         sites = self._own_planes * lattice.shape[1] * lattice.shape[2]
         super().__init__(
             backend, lattice, slab, seed=seed, replica=replica, capacity=capacity, sites=sites
         )
-        self.program: Program = planes_program(backend, lattice, cut=bool(slab.below or slab.above))
+        cut = bool(slab.below or slab.above)
+        self.program: Program = planes_program(backend, lattice, cut=cut, sharing=sharing)
         self._arguments = KeptArguments(self.program)
         self.plane_words = words_of(lattice)
         self.words = self._own_planes * self.plane_words
-        warp, whole = backend.style.warp, not (slab.below or slab.above)
+        warp, whole, self.sharing = backend.style.warp, not cut, sharing
         self._row = self.plane_words // lattice.shape[1]
         lines = (self._row, self.plane_words)[: 1 + whole]
         self.axes_together = sum(warp % words == 0 for words in lines) if warp > 1 else 0
-        self._teamed = warp > 1 and threads_of_team(lattice) > WORD
+        self._teams = teams_of(lattice, sharing)
+        self._teamed = warp > 1 and self._teams.warps > 1
         few = self.plane_words <= _MOST_WATCHED
         self.may_wait = not (self._teamed and whole and few) and self.axes_together < 2
         self._make_memory()
@@ -314,15 +326,16 @@ class PlanesMemory(SlabMemory):
 
     def _load_waiting(self, waiting: Array, counted: Mapping[str, int]) -> None:
         if len(waiting):
-            self._let_wait()
+            self.let_wait()
         super()._load_waiting(waiting, counted)
 
     def restore(self, before: dict[str, Any]) -> None:
         """As of `SlabMemory`: some particles have to wait."""
-        self._let_wait()
+        self.let_wait()
         super().restore(before)
 
-    def _let_wait(self) -> None:
+    def let_wait(self) -> None:
+        """Let particles wait for a slot from now on."""
         self.may_wait, self.axes_together = True, min(1, self.axes_together)
 
     def _lists_of(self, sites: Array) -> IntArray:
@@ -353,6 +366,21 @@ class PlanesMemory(SlabMemory):
         self._convert("planes_from_slots", cells, 0)
 
 
+def planes_at_a_time(backend: Backend, lattice: LoweredLattice, runs: int) -> int:
+    """Return how many of `runs` lattices gain speed beside each other, and fit.
+
+    On a CPU each has a thread. On a GPU they have about as many words as its threads.
+    """
+    words, most = words_of(lattice) * lattice.shape[0], backend.concurrent_lattices
+    if backend.style.warp > 1:
+        teams = teams_of(lattice, 1 << 30)
+        threads = backend.multiprocessors * teams.blocks * teams.threads
+        most = min(_MOST_BESIDE, -(-threads // words))
+    fit = backend.free_memory() // (2 * bytes_of_site(lattice) * WORD * words)
+    most = max(1, min(runs, most, fit))
+    return -(-runs // -(-runs // most))
+
+
 class PlanesEngine(PlanesMemory):
     """A slab of a lattice on one device, in bit planes, and its steps.
 
@@ -380,13 +408,14 @@ class PlanesEngine(PlanesMemory):
         sharing: int = 1,
     ) -> None:
         slab = slab or Slab(0, lattice.shape[0])
-        super().__init__(backend, lattice, slab, seed=seed, replica=replica, capacity=capacity)
+        super().__init__(
+            backend, lattice, slab, seed=seed, replica=replica, capacity=capacity, sharing=sharing
+        )
         self.threads, each = 1, max(1, backend.sites_of_a_block // WORD)
         if backend.style.warp > 1:
-            teams = teams_of(lattice)
-            self.threads, each = threads_of_block(lattice), WORD * teams
-        resident = self.program.resident_blocks("planes_steps", self.threads)
-        self.blocks = max(1, min(resident // sharing, -(-self.words // each)))
+            self.threads, each = self._teams.threads, WORD * self._teams.number
+        self._most_blocks = -(-self.words // each)
+        self.blocks = self._blocks_of_each(sharing)
         self._chunk = -(-self.plane_words // WORD)
         self._chunks = max(1, self.words // (WORD * self._chunk))
         cells = -(-self.words // WORD) if self._teamed else self._chunks + 4
@@ -410,20 +439,69 @@ class PlanesEngine(PlanesMemory):
         rows: DeviceArray | None,
         edges: Mapping[str, Any] = _NO_EDGES,
     ) -> None:
+        several = self.sharing > 1
+        arguments = self._of_steps(steps, marks, rows, edges)
+        self._launch_steps(arguments, [arguments.packed()] if several else [])
+
+    def _of_steps(
+        self, steps: int, marks: Sequence[int], rows: DeviceArray | None, edges: Mapping[str, Any]
+    ) -> Arguments:
+        """Arguments of the kernel of steps, good until the next call; the steps count as made."""
         self.backend.clear(self.work[7:9], self.stream)  # the cell of barriers, and words taken
         self._marks = self.backend.upload(np.array(marks, np.int64), self.stream)
         self.backend.clear(self._progress, self.stream)
-        self._start(
-            "planes_steps", steps=steps, marks=self._marks, n_marks=len(marks), counts=rows,
-            columns=counted_columns(self.lattice.sizes), progress=self._progress,
-            chunks=self._chunks, chunk=self._chunk, by_chunk=_divisor(self._chunk),
-            edges={**_NO_EDGES, **edges},
+        arguments = self._arguments.of(
+            "planes_steps", lattice=self.arguments(), steps=steps, marks=self._marks,
+            n_marks=len(marks), counts=rows, columns=counted_columns(self.lattice.sizes),
+            progress=self._progress, chunks=self._chunks, chunk=self._chunk,
+            by_chunk=_divisor(self._chunk), edges={**_NO_EDGES, **edges}, beside=None,
+            lattices=1,
         )  # fmt: skip
         self.step += steps
+        return arguments
+
+    def _blocks_of_each(self, lattices: int) -> int:
+        """Blocks of each of some lattices that share the device."""
+        resident = self.program.resident_blocks("planes_steps", self.threads)
+        return max(1, min(resident // lattices, self._most_blocks))
+
+    def _launch_steps(self, arguments: Arguments, several: Sequence[bytes]) -> None:
+        """Launch steps of this lattice, or of several, by the arguments of each."""
+        each = self.blocks
+        if several:
+            each = self._blocks_of_each(len(several))
+            packed = np.frombuffer(b"".join(several), np.uint64)
+            self._beside = self.backend.upload(packed, self.stream)
+            arguments.set(beside=self._beside, lattices=len(several))
+        grid = LaunchGrid(each * max(1, len(several)), self.threads, together=True)
+        self.program.launch_blocks("planes_steps", grid, arguments, self.stream)
+
+    def start_beside(
+        self, others: Sequence[Any], marks: Sequence[int]
+    ) -> list[Callable[[], Samples]]:
+        """As of `SlabMemory`, in one launch, of no more engines than share the device."""
+        engines = (self, *others)
+        if any(each.may_wait for each in engines):
+            for each in engines:
+                each.let_wait()
+        prepared = [each.prepare(marks) for each in engines]
+        for each in others:
+            self.stream.wait_for(each.stream.record())
+        self._launch_steps(prepared[0][0], [arguments.packed() for arguments, _ in prepared])
+        done = self.stream.record()
+        for each in others:
+            each.stream.wait_for(done)
+        return [finish for _, finish in prepared]
+
+    def prepare(self, marks: Sequence[int]) -> tuple[Arguments, Callable[[], Samples]]:
+        """Prepare `run_sampled`: arguments of its launch, and what waits for its end."""
+        before, rows = self.snapshot(), self._rows(len(marks))
+        arguments = self._of_steps(marks[-1], marks, rows, _NO_EDGES)
+        return arguments, partial(self._finish, marks, rows, before)
 
     def _start(self, entry: str, **values: Any) -> None:
         arguments = self._arguments.of(entry, lattice=self.arguments(), **values)
-        grid = LaunchGrid(self.blocks, self.threads, together=entry == "planes_steps")
+        grid = LaunchGrid(self.blocks, self.threads)
         self.program.launch_blocks(entry, grid, arguments, self.stream)
 
     def start_pass(self, arrives: int, departs: int, buffer: int, **edges: Any) -> None:

@@ -12,17 +12,46 @@ from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.lattice.changing import CANDIDATE
 from tauslab.kernels.lattice.lowering import LoweredLattice
 from tauslab.kernels.lattice.planes import PLANES_OF_SLOTS, LatticeEngineName, words_of
-from tauslab.kernels.lattice.planes_engine import PlanesEngine
+from tauslab.kernels.lattice.planes_engine import PlanesEngine, planes_at_a_time
 from tauslab.kernels.lattice.replicas import LatticeReplicas, Replicas, Rest
 
 
 class PlanesReplicas(Replicas):
-    """Lattices in bit planes, which move one after another."""
+    """Lattices in bit planes; those that do not fill the device move beside each other."""
 
     _engine: PlanesEngine
 
     def __init__(self, backend: Backend, lattice: LoweredLattice) -> None:
         super().__init__(PlanesEngine(backend, lattice, seed=0))
+        self._engines: list[PlanesEngine] = []  # that move beside each other
+
+    def _of_a_launch(self, n: int) -> int:
+        """Lattices that move beside each other; 1: one after another."""
+        reshaped = any(one is not None for one in self.rest.types)
+        return 1 if reshaped else planes_at_a_time(self.backend, self.lattice, n)
+
+    def _move(
+        self, marks: Sequence[int], rest: Rest, seed: int, numbers: Sequence[int], found: IntArray
+    ) -> None:
+        """As of `Replicas`, or some beside each other."""
+        n = len(self)
+        size = self._of_a_launch(n) if n else 1
+        if size == 1:
+            super()._move(marks, rest, seed, numbers, found)
+            return
+        while len(self._engines) < size:
+            one = PlanesEngine(self.backend, self.lattice, seed=0, sharing=size)
+            self._engines.append(one)
+        for begin in range(0, n, size):
+            rows = range(begin, min(n, begin + size))
+            first, *others = engines = self._engines[: len(rows)]
+            for engine, row in zip(engines, rows, strict=True):
+                self._load(engine, row, rest, seed, numbers[row])
+            ends = first.start_beside(others, marks)
+            for engine, row, end in zip(engines, rows, ends, strict=True):
+                found[:, row] = end().by_type
+                if marks[-1]:
+                    self._store(engine, row, rest)
 
     def in_slots(self, rows: slice) -> DeviceArray:
         """As of `Replicas`, made anew."""

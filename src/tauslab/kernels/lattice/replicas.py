@@ -1,8 +1,8 @@
 """Many lattices of one model on one device: they lie side by side, and small ones move at once.
 
 A small lattice in slots is done by one block, and blocks do as many lattices as the device has room
-for at a time. Large ones, and those in planes, are done one after another by their engine, with all
-blocks for each. Which way is taken changes no bit.
+for at a time; those in planes share the blocks of a launch. Large ones are done one after another
+by their engine, with all blocks for each. Which way is taken changes no bit.
 """
 
 from __future__ import annotations
@@ -460,9 +460,13 @@ class Replicas(ABC):
 
     def _load_alone(self, row: int, rest: Rest, seed: int, number: int) -> None:
         """Let the engine go on from the state of a lattice."""
-        engine = self._engine
+        self._use_types(rest.types[row])
+        self._load(self._engine, row, rest, seed, number)
+
+    def _load(self, engine: SlabMemory, row: int, rest: Rest, seed: int, number: int) -> None:
+        """Let an engine go on from the state of a lattice of the same site types."""
         engine.seed, engine.replica = seed, int(number)
-        self._use(rest.types[row], self._own_rates if self._rates is None else self._rates[row])
+        self._use_rates(engine, self._own_rates if self._rates is None else self._rates[row])
         none = np.zeros((0, 0, 0, 0), self.lattice.particle_type)
         counted = {name: int(getattr(rest, name)[row]) for name in SINCE_START}
         engine.take_up(
@@ -470,20 +474,25 @@ class Replicas(ABC):
             self._content(row),
         )
 
-    def _use(self, types: Array | None, rates: FloatArray) -> None:
-        """Let the engine have site types, None: the model's, and rates ``[reaction, type]``."""
-        engine = self._engine
+    def _use_types(self, types: Array | None) -> None:
+        """Let the engine have site types; None: the model's."""
         if types is not self._types:
             model = self.lattice.sites(0, self.lattice.shape[0])
-            engine.set_lattice_types(self.backend.upload(model if types is None else types))
+            self._engine.set_lattice_types(self.backend.upload(model if types is None else types))
             self._types = types
+
+    def _use_rates(self, engine: SlabMemory, rates: FloatArray) -> None:
+        """Let an engine have rates ``[reaction, type]``."""
         others = np.flatnonzero((rates != engine.rates).any(axis=1))
         if len(others):
             engine.set_rates(others, rates[others])
 
     def _store_alone(self, row: int, rest: Rest) -> None:
         """Keep the state of the engine as that of a lattice."""
-        engine = self._engine
+        self._store(self._engine, row, rest)
+
+    def _store(self, engine: SlabMemory, row: int, rest: Rest) -> None:
+        """Keep the state of an engine as that of a lattice."""
         after = engine.rest()
         self.backend.copy(engine.content, self._content(row), engine.stream)
         engine.synchronize()
@@ -616,7 +625,8 @@ class LatticeReplicas(Replicas):
         self, marks: Sequence[int], rows: slice, rest: Rest, seed: int, numbers: Sequence[int]
     ) -> IntArray:
         n = rows.stop - rows.start
-        self._use(None, self._own_rates)  # a lattice that moved alone may have had others
+        self._use_types(None)  # a lattice that moved alone may have had others
+        self._use_rates(self._engine, self._own_rates)
         held = max((len(rest.waiting[row]) for row in range(rows.start, rows.stop)), default=0)
         capacity = max(_CAPACITY, self._capacity)
         while capacity < 2 * held:
@@ -669,7 +679,7 @@ class LatticeReplicas(Replicas):
         """All steps up to the last mark; void where a list of waiting particles was full."""
         backend, engine, n = self.backend, self._engine, rows.stop - rows.start
         lattice = self.lattice
-        self._load(rows, rest)
+        self._load_rows(rows, rest)
         places = np.stack([np.asarray(numbers, np.int64), rest.steps[rows]], axis=1)
         self._room["places"] = backend.upload(np.ascontiguousarray(places))
         bins = len(lattice.site_types) * len(lattice.species)
@@ -684,7 +694,7 @@ class LatticeReplicas(Replicas):
         result = self._engine.host(counts)[:, :, :bins].astype(np.int64)
         return result.reshape(len(marks), n, len(lattice.site_types), len(lattice.species))
 
-    def _load(self, rows: slice, rest: Rest) -> None:
+    def _load_rows(self, rows: slice, rest: Rest) -> None:
         """Put what waits and what was counted where kernels find it."""
         backend, space, n = self.backend, self._room, rows.stop - rows.start
         steps = rest.steps[rows]

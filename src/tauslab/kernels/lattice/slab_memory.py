@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -381,14 +381,21 @@ class SlabMemory(ABC):
         before = self.snapshot()
         rows = self._start_sampled(marks, self)
 
-        def finish() -> Samples:
-            values = self.host(rows)
-            if not self.must_repeat():
-                return self._samples(values)
-            self.restore(before)
-            return self.run_sampled(marks)
+        return partial(self._finish, marks, rows, before)
 
-        return finish
+    def start_beside(
+        self, others: Sequence[Any], marks: Sequence[int]
+    ) -> list[Callable[[], Samples]]:
+        """Do so of this engine and of others, all of one model, seed and number of steps."""
+        return [each.start_sampled(marks) for each in (self, *others)]
+
+    def _finish(self, marks: Sequence[int], rows: Any, before: dict[str, Any]) -> Samples:
+        """Wait for counts, and do all again where the list of waiting particles was full."""
+        values = self.host(rows)
+        if not self.must_repeat():
+            return self._samples(values)
+        self.restore(before)
+        return self.run_sampled(marks)
 
     def must_repeat(self) -> bool:
         """Return whether the list of waiting particles was full."""

@@ -37,7 +37,7 @@ def compile_kernels(
     at the start, and of a whole lattice those that take over as it fills or empties.
     """
     if task.engine is LatticeEngineName.PLANES:
-        planes_program(backend, task.lattice, cut=slabs > 1)
+        planes_program(backend, task.lattice, cut=slabs > 1, sharing=sharing)
         return
     if slabs == 1:
         engine = LatticeEngine(backend, task.lattice, seed=0, sharing=sharing)
@@ -269,10 +269,6 @@ class RankSlab:
     def run_sampled(self, marks: Sequence[int]) -> Samples:
         """Call `LatticeEngine.run_sampled`, and sum over the whole lattice."""
         return self._summed(self._steps.run_sampled(marks))
-
-    def start_sampled(self, marks: Sequence[int]) -> Callable[[], Samples]:
-        """Call `LatticeEngine.start_sampled`, for a group of one rank."""
-        return self.engine.start_sampled(marks)
 
     def count(self) -> Samples:
         """Call `LatticeEngine.count`, and sum over the whole lattice."""

@@ -302,8 +302,8 @@ class ReplicaRuns:
         """Call `LatticeEngine.run_sampled` of each run."""
         if len(self._running) == 1:
             return [self._group.run_sampled(marks)]
-        started = [group.start_sampled(marks) for group in self._running]
-        return [finish() for finish in started]
+        first, *others = (group.engine for group in self._running)
+        return [finish() for finish in first.start_beside(others, marks)]
 
     def _samples(self, group: RankSlab, first: int, samples: Samples) -> None:
         if group.rank == 0:

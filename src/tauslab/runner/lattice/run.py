@@ -25,6 +25,8 @@ from tauslab.decomposition.ranks.together import agree, in_turn
 from tauslab.decomposition.slab import RankGrid, check_grid, choose_grid
 from tauslab.kernels.backends import Backend
 from tauslab.kernels.lattice.plan import replicas_at_a_time
+from tauslab.kernels.lattice.planes import LatticeEngineName
+from tauslab.kernels.lattice.planes_engine import planes_at_a_time
 from tauslab.model.lattice.lattice import Lattice
 from tauslab.options.lattice import LatticeOptions, LatticeTask
 from tauslab.runner.lattice.group import RankSlab, compile_kernels
@@ -286,7 +288,8 @@ def lattices_at_a_time(task: LatticeTask, backend: Backend, grid: RankGrid) -> i
     if grid.slabs > 1 or task.hooked:
         return 1
     own = max(1, task.options.replicas // grid.replicas)
-    return replicas_at_a_time(backend, task.lattice, own)
+    planes = task.engine is LatticeEngineName.PLANES
+    return (planes_at_a_time if planes else replicas_at_a_time)(backend, task.lattice, own)
 
 
 def _replicas(

@@ -444,38 +444,55 @@ struct PlaneStepsArguments {
     i64 chunks, chunk;
     Divisor by_chunk;
     Edges edges;
+    const PlaneStepsArguments *beside;  // [lattice] of those that share the blocks; null: this one has all
+    i64 lattices;
 };
 
-// Whole steps of a lattice, or of a slab whose neighbours take the same ones meanwhile. All blocks run at the same time.
+// Arguments of a lattice that differ from those of the first beside it.
+DEVICE PlaneArguments own_arguments(PlaneArguments first, const PlaneArguments &own) {
+    first.stayed = own.stayed, first.moved = own.moved, first.more = own.more;
+    first.doors = own.doors, first.type_sites = own.type_sites;
+    first.chances = own.chances, first.cause_types = own.cause_types;
+    first.thinned = own.thinned, first.thinning = own.thinning;
+    first.fired = own.fired, first.work = own.work;
+    first.waiting = own.waiting, first.heads = own.heads, first.capacity = own.capacity;
+    first.step = own.step, first.replica = own.replica;
+    return first;
+}
+
+// Whole steps of a lattice, of several, or of a slab whose neighbours take the same ones meanwhile. All blocks run at the
+// same time.
 BLOCK_KERNEL(BLOCK_LANES, PLANE_BLOCKS, planes_steps, const PlaneStepsArguments a) {
     SHARED Edges edges;
     if (CUT && THREAD_ID == 0) edges = a.edges;
-    LATTICE_IN_BLOCK(l, a.lattice);
-    const u32 each = PLANE_LANES > 1 ? (u32)a.chunk : 1, first = PLANE_LANES > 1 ? uniform((u32)BLOCK_ID * TEAMS + (u32)THREAD_ID / TEAM_SIZE % TEAMS) : 0;
-    Progress progress = {a.progress, (u32)a.chunks, each, a.by_chunk, TEAM_WARPS == 1 ? l.work + WORDS_TAKEN : nullptr, first, 0, 0, 0};
+    const bool several = PLANE_LANES > 1 ? BESIDE : a.beside != nullptr;
+    const i64 blocks = several ? BLOCKS / a.lattices : BLOCKS, number = several ? BLOCK_ID % blocks : BLOCK_ID;
+    const PlaneStepsArguments *const own = several ? a.beside + BLOCK_ID / blocks : nullptr;
+    if (several && BLOCK_ID / blocks >= a.lattices) return;
+    LATTICE_IN_BLOCK(l, several ? own_arguments(a.lattice, own->lattice) : a.lattice);
+    u64 *const rows = several ? own->counts : a.counts;
+    const u32 each = PLANE_LANES > 1 ? (u32)a.chunk : 1, first = PLANE_LANES > 1 ? uniform((u32)number * TEAMS + (u32)THREAD_ID / TEAM_SIZE % TEAMS) : 0;
+    Progress progress = {several ? own->progress : a.progress, (u32)a.chunks, each, a.by_chunk, TEAM_WARPS == 1 ? l.work + WORDS_TAKEN : nullptr, first, 0, 0, 0};
     const bool meets = !FOLLOWS && l.may_wait;  // all blocks, after each pass
-    OneBlock block = {BLOCK_ID, BLOCKS, meets ? nullptr : &progress, CUT ? &edges : nullptr};
+    OneBlock block = {number, blocks, meets ? nullptr : &progress, CUT ? &edges : nullptr};
     u32 arrivals = 0;
     i32 mark = 0, ended = 0;
     int arrives = -1, axis = 0, buffer = 0;
     for (;;) {
         const u64 step = l.step + (u64)ended;  // that goes on, or begins
-        const bool begins = axis == 0 && arrives == 2;
-        const bool counts = begins && mark < a.n_marks && a.marks[mark] == ended;
-        const bool settles = counts || (begins && ended == a.steps);
-        u64 *const row = counts ? a.counts + mark * a.columns : nullptr;
-        if (meets && arrives == 1 && BLOCK_ID == 0 && THREAD_ID == 0)
+        const bool counts = axis == 0 && mark < a.n_marks && a.marks[mark] == ended;
+        const bool settles = counts || (axis == 0 && ended == a.steps);
+        u64 *const row = counts ? rows + mark * a.columns : nullptr;
+        if (meets && arrives == 1 && number == 0 && THREAD_ID == 0)
             l.work[WAITING_0 + ((step + 1) & 1)] = 0;
         do_pass(l, block, {arrives, settles ? -1 : axis, buffer, step - (arrives == 2), row});
-        if (meets || settles) grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
+        if (meets || settles) grid_barrier(l.work + BARRIER_CELL, blocks, arrivals);
         if (settles) {
+            if (!counts) return;
             arrives = -1;
-            if (counts) {
-                count_rest(l, block, step & 1, row);
-                ++mark;
-                grid_barrier(l.work + BARRIER_CELL, BLOCKS, arrivals);
-            }
-            if (ended == a.steps) return;
+            count_rest(l, block, step & 1, row);
+            ++mark;
+            grid_barrier(l.work + BARRIER_CELL, blocks, arrivals);
             continue;
         }
         buffer = next_buffer(buffer);
