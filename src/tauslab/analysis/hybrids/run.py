@@ -223,6 +223,15 @@ def _warn_of(run: HybridRun) -> None:
             f"hybrid {name}: parts took more from pools than they held: {'; '.join(short)}; later "
             "gains cover it first: let rates vanish with what they use"
         )
+    if early := [
+        f"of {part} at t = {run.times(part)[-1]:g}"
+        for part, one in run.intervals.items()
+        if run.recorded[part] and run.end % one.sample
+    ]:
+        warn(
+            f"hybrid {name}: the last samples are before {assigned('t_end')}"
+            f"{run.end * run.tick / 2:g}, {', '.join(early)}: {opt('sample')} does not divide it"
+        )
     if coarse := _coarse(run):
         warn(
             f"hybrid {name}: parts with counts read whole units of a pool, half a unit too little "

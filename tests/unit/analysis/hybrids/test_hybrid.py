@@ -937,6 +937,8 @@ def test_a_file_is_a_hybrid(tmp_path):
     result = run(path, 2.0, n=3)
     assert result.quantities[:2] == ("net.X", "net.Y")
     assert "pool.E.debt" in result.quantities
+    with pytest.raises(ts.ModelError, match=r"cell.toml is a hybrid: run it by its path"):
+        ts.read(path)
     path.write_text(TOML.replace('"share"', '"shared"'))
     with pytest.raises(ts.ModelError, match="link 1: kind = 'shared' is none of"):
         run(path, 2.0)
@@ -1251,6 +1253,12 @@ def test_a_cell_may_end_when_values_are_first_given():
         assert cells.counts[1:, 0].tolist() == [-1, 0]
     with ts.Ensemble(net, 3, seed=1, device="cpu") as cells, pytest.raises(ts.ModelError):
         cells.put((), nothing, ("k",), np.full((3, 1), -1.0))
+
+
+def test_a_last_sample_before_the_end_is_reported():
+    with pytest.warns(UserWarning, match="before t_end=2.5, of first at t = 2, of second at t = 2"):
+        early = run(chain(0.5, sample=1.0), 2.5, n=2)
+    assert early.time("first.A").tolist() == [0, 1, 2]
 
 
 def test_small_pools_of_which_counts_miss_the_rest_are_named():
