@@ -112,6 +112,8 @@ def _read_own_toml(path: Path) -> Network | Lattice:
     from tauslab.formats.toml.network import read_toml_bytes, read_toml_text
     from tauslab.formats.toml.values import is_lattice_text
 
+    if is_hybrid_file(path):
+        raise ModelError(f"{path} is a hybrid: run it by its path, with tauslab run or ts.run")
     text = read_toml_bytes(path)
     if not is_lattice_text(text):
         return read_toml_text(text, path)

@@ -217,6 +217,12 @@ def test_leaps_draw_the_same_numbers_and_equations_refuse_them_by_name():
     assert (leaping == exact).all()
     with pytest.raises(ts.ModelError, match="species X: random numbers in formulas"):
         run(net, method="ode")
+    net = ts.Network("k")
+    net.add_parameter("k", "lognormal(0, 1)")
+    net.add_species("X", 3)
+    net.add_reaction("X ->", rate="k")
+    with pytest.raises(ts.ModelError, match="parameter k: random numbers in formulas"):
+        run(net, method="ode")
 
 
 def test_a_drawn_value_may_be_set_and_its_mean_swept():

@@ -46,6 +46,20 @@ def test_a_table_holds_initial_amounts(network, table):
     assert run(network, initial=table)["X"][:, 0].tolist() == [3, 4]
 
 
+def test_a_table_and_set_exclude_each_other(network):
+    with pytest.raises(ConfigError, match=r'initial\["X"\]: X is also set: choose one'):
+        run(network, initial={"X": [3, 4]}, set={"X": 5})
+
+
+@pytest.mark.parametrize(
+    "given", [{"initial": {"X": [3.5, 4]}}, {"n": 2, "sweep": {"X": [3, 4.5]}}]
+)
+def test_rounded_amounts_are_reported_once(network, given):
+    with pytest.warns(UserWarning, match="not whole were rounded: X") as caught:
+        run(network, **given)
+    assert len(caught) == 1
+
+
 def test_equations_go_on_from_their_last_amounts(network):
     first = run(network, method="ode")
     whole = run(network, method="ode", t_end=4, points=5)

@@ -54,7 +54,7 @@ def differences(
     report
         Called with how many more pairs this rank has simulated.
     """
-    rows = side_rows(steps, conditions)
+    rows = side_rows(network, steps, conditions)
     task = _task(network, rows, outputs, options)
     means, variances, valid = _moments(task, steps, options.n, backend, comm, report)
     lead = (len(means) // len(steps), len(steps), len(options.times))
@@ -216,16 +216,19 @@ def _task_of_scores(
     """The network with its outputs as observables, and derivatives by `names` as formulas."""
     extended, recorded = with_outputs(network, outputs)
     trees = extended.rule_expressions()
-    derived = {
-        n: tree
-        for n, tree in network.parameters.items()
-        if not isinstance(tree, Number) and n not in names
-    }
-    whole = unfold({**trees, **derived}, "quantity")
-    reactions = [substitute(reaction.law, whole) for reaction in network.reactions]
+    derived = {n: t for n, t in network.parameters.items() if not isinstance(t, Number)}
     rules = dict(extended.rules)
-    of_reactions = _add_slopes(rules, reactions, names, "reaction")
-    of_outputs = _add_slopes(rules, [whole[name] for name in recorded], names, "output")
+    of_reactions: _Named = {}
+    of_outputs: _Named = {}
+    kept = None
+    for p, name in enumerate(names):
+        own = name if name in derived else ""  # which stays a symbol
+        if own != kept:
+            others = {n: tree for n, tree in derived.items() if n != own}
+            kept, whole = own, unfold({**trees, **others}, "quantity")
+            reactions = [substitute(reaction.law, whole) for reaction in network.reactions]
+        of_reactions |= _add_slopes(rules, reactions, (p, name), "reaction")
+        of_outputs |= _add_slopes(rules, [whole[one] for one in recorded], (p, name), "output")
     parameters = network.parameter_values()
     one = Options(
         times=options.times,
@@ -244,17 +247,17 @@ def _task_of_scores(
 
 
 def _add_slopes(
-    rules: dict[str, Rule], trees: Sequence[Expression], names: Sequence[str], what: str
+    rules: dict[str, Rule], trees: Sequence[Expression], parameter: tuple[int, str], what: str
 ) -> _Named:
-    """Rules for derivatives of trees that are not zero: tree and parameter by the rule's name."""
+    """Rules for derivatives by a parameter that are not zero: tree and parameter by their names."""
     result: _Named = {}
+    p, name = parameter
     for number, tree in enumerate(trees):
-        for p, name in enumerate(names):
-            slope = derivative(tree, name)
-            if slope is not None:
-                called = f"sensitivity_slope_{what}_{number}_{p}"
-                rules[called] = Rule(called, slope)
-                result[called] = (number, p)
+        slope = derivative(tree, name)
+        if slope is not None:
+            called = f"sensitivity_slope_{what}_{number}_{p}"
+            rules[called] = Rule(called, slope)
+            result[called] = (number, p)
     return result
 
 

@@ -108,19 +108,20 @@ def steps_of(
 
 
 def side_rows(
-    steps: Sequence[Step], conditions: Mapping[str, FloatArray] | None = None
+    network: Network, steps: Sequence[Step], conditions: Mapping[str, FloatArray] | None = None
 ) -> dict[str, FloatArray]:
     """Values ``[2 * condition * step]`` of every name: of each step the high side, then the low.
 
+    A name that an expression of another one defines follows its steps.
     `conditions` are values of other names ``[condition]``; without any there is one.
     """
     held = conditions or {}
     shape = (len(next(iter(held.values()), (0,))), len(steps), 2)
     rows = {name: np.broadcast_to(v[:, None, None], shape).ravel() for name, v in held.items()}
-    for number, step in enumerate(steps):
-        column = np.full(shape, step.value)
-        column[:, number] = step.high, step.low
-        rows[step.name] = column.ravel()
+    sides = [_values(network, step.name, at) for step in steps for at in (step.high, step.low)]
+    for step in steps:
+        column = np.array([values[step.name] for values in sides]).reshape(shape[1:])
+        rows[step.name] = np.broadcast_to(column, shape).ravel()
     return rows
 
 
@@ -159,17 +160,21 @@ def _sides(name: str, value: float, width: float, difference: str, *, is_amount:
 
 def _require_whole(network: Network, step: Step) -> None:
     """Refuse steps that rounding of initial amounts would change."""
-    sides = []
-    for value in (step.high, step.low):
-        moved = with_settings(network, {step.name: value})
-        sides.append(moved.initial_amounts(moved.parameter_values()))
-    for name, high in sides[0].items():
-        low = sides[1][name]
+    above, below = (_values(network, step.name, at) for at in (step.high, step.low))
+    for name in network.species:
+        high, low = above[name], below[name]
         if high != low and not (high.is_integer() and low.is_integer()):
             raise ConfigError(
                 f"{step.name}: its step changes the initial amount of {name} to {low:g} and "
                 f"{high:g}: give a {assigned('step', key=step.name)}... with which they are whole"
             )
+
+
+def _values(network: Network, name: str, value: float) -> dict[str, float]:
+    """All parameters and initial amounts, where one of them has a value."""
+    moved = with_settings(network, {name: value})
+    parameters = moved.parameter_values()
+    return parameters | moved.initial_amounts(parameters)
 
 
 def chosen_outputs(network: Network, outputs: Sequence[str] | None) -> tuple[str, ...]:

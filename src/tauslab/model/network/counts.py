@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from tauslab.base.errors import ModelError
 from tauslab.base.option_names import assigned, opt, said
@@ -17,6 +17,7 @@ def round_counts(
     amounts: Mapping[str, float],
     compartments: Mapping[str, tuple[str, float]] | None = None,
     warn: Callable[[str], object] = warnings.warn,
+    varied: Sequence[str] = (),
 ) -> dict[str, int]:
     """Whole molecules from amounts, half to even, with one warning that names what changed.
 
@@ -28,6 +29,8 @@ def round_counts(
         Name and size of the compartment of a species, for the hint where its amount is too large.
     warn
         Takes the warning.
+    varied
+        Species of which another row has an amount that is not whole, to be named as well.
 
     Raises
     ------
@@ -36,6 +39,7 @@ def round_counts(
     """
     counts = {name: round(amount) for name, amount in amounts.items()}
     changed = [name for name, amount in amounts.items() if counts[name] != amount]
+    changed += varied
     for name, count in counts.items():
         if count > MOST:
             known = (compartments or {}).get(name)
@@ -44,7 +48,7 @@ def round_counts(
             )
     if changed:
         text = "initial amounts that are not whole were rounded"
-        if not any(counts.values()):
+        if not any(counts.values()) and not varied:
             text = (
                 "all initial amounts are below a molecule and were rounded to 0 (amounts in moles "
                 f"need {opt('molecules')})"

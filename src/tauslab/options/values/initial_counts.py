@@ -35,8 +35,8 @@ def initial_distributions(
     Raises
     ------
     ConfigError
-        A name that is no species, or one that holds no count, or a distribution that is none; or
-        another initial amount is computed from that species.
+        A name that is no species, that has a value or that holds no count, or a distribution that
+        is none; or another initial amount is computed from that species.
     """
     result = {}
     for name, one in by_name("initial", given).items():
@@ -47,6 +47,8 @@ def initial_distributions(
             raise ConfigError(f"initial {name}: a fixed species has one amount alone")
         if isinstance(network, Network) and name in network.real_species():
             raise ConfigError(f"initial {name}: it is a quantity, not a count")
+        if name in values:
+            raise ConfigError(f"initial {name}: {name} is also given one amount: choose one")
         result[name] = _of_text(name, one) if isinstance(one, str) else _of_numbers(name, one)
     if result and isinstance(network, Network):
         _require_independent(result.keys(), network, {*result, *values})

@@ -44,6 +44,7 @@ from tauslab.store.format.statistics import (
     stored_accumulators,
     zero_accumulators,
 )
+from tauslab.store.format.versions import BITS
 from tauslab.store.hdf5.disk import Disk
 from tauslab.store.results.approximation import OF_SAMPLING
 from tauslab.store.results.open import open_result
@@ -79,6 +80,7 @@ class _Base:
     block: int
     parts_n: int
     format_version: int
+    bits: int
     chosen: dict[str, Any]
 
 
@@ -97,7 +99,7 @@ def _append(network: Network, options: Options, comm: Communicator, stop: Stop) 
         layout = layout_of(setup.task, comm)
         layout = _whole(layout, base.n + added, base.block, whole.first)
         layout = replace(layout, format_version=base.format_version)
-        layout.attributes["parts_n"] = base.parts_n
+        layout.attributes.update({"parts_n": base.parts_n, BITS: base.bits})
         on_root(comm, lambda: require_same_run(path, replace(layout, n=base.n), "append"))
         on_root(comm, lambda: warn_of_other_bits(path, existing_attributes(path), layout))
         if not added:
@@ -163,8 +165,8 @@ def _base(path: Path, options: Options, network: Network) -> _Base:
         chosen = left_open(options, result)
         block, storage = int(stored["block"]), str(stored["storage"])
         parts_n = int(stored.get("parts_n", result.n))  # trajectories when the parts were written
-        version = int(stored["format_version"])
-        return _Base(result.n, str(stored["run"]), storage, block, parts_n, version, chosen)
+        version, bits = int(stored["format_version"]), int(stored.get(BITS, 1))
+        return _Base(result.n, str(stored["run"]), storage, block, parts_n, version, bits, chosen)
 
 
 def _look_at_portion(beside: Path, first: int, added: int) -> None:
@@ -409,6 +411,7 @@ def _joined(
             warn(f"{assigned('until')}{tests.until.text!r}: {OF_SAMPLING}")
     attributes["n_limit"] = options.n
     attributes["until_sums"] = tests.sums.text()  # to go on from with a higher limit
+    attributes[BITS] = int(results[0].attributes.get(BITS, 1))
     whole = replace(layout, n=tests.done, attributes=attributes)
     oldest = min(int(result.attributes["format_version"]) for result in results)
     whole = replace(whole, block=min(layout.block, whole.n), format_version=oldest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from tauslab.store.results.result import Result
 
 
 def initial_amounts(
-    network: Network, initial: Any, seed: int | None = None
+    network: Network, initial: Any, known: Collection[str] = (), seed: int | None = None
 ) -> dict[str, float | FloatArray]:
     """Initial amounts by species, each a number or ``[trajectory]``.
 
@@ -32,12 +32,14 @@ def initial_amounts(
     initial
         A `Result` or its path, whose last states are taken; or a mapping or a data frame with a
         column per species.
+    known
+        Names that are set, which replace last states, but no amounts of a table.
 
     Raises
     ------
     ConfigError
-        A species that the network or the result lacks, a sweep, trajectories that ended early, or
-        another kind of value.
+        A species that the network or the result lacks, amounts of a table that are also set, a
+        sweep, trajectories that ended early, or another kind of value.
     """
     if isinstance(initial, str | os.PathLike):
         with open_result(Path(initial)) as opened:
@@ -52,6 +54,8 @@ def initial_amounts(
                     f"{opt('initial', key=name)}: not a species of {network.name}; it has "
                     f"{some(network.species)}"
                 )
+            if name in known:
+                raise ConfigError(f"{opt('initial', key=name)}: {name} is also set: choose one")
         return table
     raise ConfigError(
         f"{opt('initial')} takes a result, its path or amounts by species, not "

@@ -75,8 +75,9 @@ def ensemble_options(
     at = times_to_append(place.get("output"), *own_times) if grows else None
     plain = {name: getattr(keywords, name) for name in _PLAIN}
     initial = keywords.initial
-    values = {} if initial is None else initial_amounts(network, initial, keywords.seed)
-    values |= numbers_by_name("set", keywords.set)
+    known = numbers_by_name("set", keywords.set)
+    values = {} if initial is None else initial_amounts(network, initial, known, keywords.seed)
+    values |= known
     sample = Sampling.parse(_texts(keywords.sample))
     n = default_n(method, values, sample, equations_alone=network.counts_nothing())
     n = n if keywords.n is None else whole(keywords.n)

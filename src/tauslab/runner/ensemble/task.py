@@ -592,10 +592,12 @@ def _started(model: _Valued) -> _Start:
     amounts = {name: 0.0 if name in reals else amount for name, amount in amounts.items()}
     for sentence in rounded_constants(network, values, reals):
         warn(sentence)
-    counts = round_counts(amounts, _compartments(network, values), warn)
+    counted = {name: column for name, column in columns.items() if name not in reals}
+    varied = [name for name, column in counted.items() if (np.rint(column) != column).any()]
+    counts = round_counts(amounts, _compartments(network, values), warn, varied)
     _refuse_negative(counts)
     _warn_of_net_laws(network)
-    whole = {n: _rounded(n, column) for n, column in columns.items() if n not in reals}
+    whole = {name: _rounded(name, column) for name, column in counted.items()}
     initial = _initial_rows(counts, whole, model.n_rows)
     varying = {**rows, **columns, **{n: column.astype(np.float64) for n, column in whole.items()}}
     return _Start(counts, initial, varying, reals, tuple(held), partition, flowing)
@@ -1014,10 +1016,7 @@ def each_of(options: Options) -> str:
 def _rounded(name: str, amounts: FloatArray) -> CountArray:
     if not (np.isfinite(amounts) & (amounts >= 0) & (amounts <= 2**31 - 1)).all():
         raise ModelError(f"species {name}: every initial amount must be 0 to 2147483647")
-    whole = np.rint(amounts)
-    if (whole != amounts).any():
-        warn(f"initial amounts of {name} that are not whole were rounded")
-    return whole.astype(np.int32)
+    return np.rint(amounts).astype(np.int32)
 
 
 def _constant_rows(

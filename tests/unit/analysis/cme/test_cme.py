@@ -131,6 +131,8 @@ def test_likelihood_of_snapshots():
 
 def test_initial_laws_and_values():
     net = network({"X": 4, "F": 2}, ("X ->", {"rate": "k"}), parameters={"k": 1.0})
+    with pytest.raises(ts.ConfigError, match="initial X: X is also given one amount: choose one"):
+        ts.cme(net, [0, 1.0], set={"X": 4}, initial={"X": "poisson(5)"})
     law = ts.cme(net, [0, 1.0], set={"k": 2.0}, initial={"X": "poisson(5)"})
     np.testing.assert_allclose(law.marginal("X", 0)[:20], poisson(5, 20), rtol=1e-12)
     np.testing.assert_allclose(law.marginal("X", 1)[:9], poisson(5 * math.exp(-2), 9), rtol=1e-9)

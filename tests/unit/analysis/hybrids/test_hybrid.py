@@ -20,6 +20,7 @@ from tauslab.analysis.hybrids.ledger import Account, Ledger
 from tauslab.analysis.hybrids.run import _described
 from tauslab.analysis.particles.store import StateCheckpoint
 
+pytestmark = pytest.mark.filterwarnings("ignore:hybrid .* parts with counts read whole units")
 RARELY = 1e-4  # a test of chance fails as seldom, were its seed another
 
 
@@ -936,6 +937,8 @@ def test_a_file_is_a_hybrid(tmp_path):
     result = run(path, 2.0, n=3)
     assert result.quantities[:2] == ("net.X", "net.Y")
     assert "pool.E.debt" in result.quantities
+    with pytest.raises(ts.ModelError, match=r"cell.toml is a hybrid: run it by its path"):
+        ts.read(path)
     path.write_text(TOML.replace('"share"', '"shared"'))
     with pytest.raises(ts.ModelError, match="link 1: kind = 'shared' is none of"):
         run(path, 2.0)
@@ -1250,6 +1253,30 @@ def test_a_cell_may_end_when_values_are_first_given():
         assert cells.counts[1:, 0].tolist() == [-1, 0]
     with ts.Ensemble(net, 3, seed=1, device="cpu") as cells, pytest.raises(ts.ModelError):
         cells.put((), nothing, ("k",), np.full((3, 1), -1.0))
+
+
+def test_a_last_sample_before_the_end_is_reported():
+    with pytest.warns(UserWarning, match="before t_end=2.5, of first at t = 2, of second at t = 2"):
+        early = run(chain(0.5, sample=1.0), 2.5, n=2)
+    assert early.time("first.A").tolist() == [0, 1, 2]
+
+
+def test_small_pools_of_which_counts_miss_the_rest_are_named():
+    def cell(units):
+        births = network("births", {"X": units}, [("-> X", units / 2)])
+        deaths = network("deaths", {"X": units}, [("X ->", 0.5)])
+        hybrid = ts.Hybrid("turnover")
+        hybrid.add_part("births", births, method="ode", every=0.05, sample=1.0)
+        hybrid.add_part("deaths", deaths, every=0.05, sample=1.0)
+        hybrid.share("births.X", "deaths.X")
+        return hybrid
+
+    with pytest.warns(UserWarning, match=r"more than 1 % of deaths.X \(\d+(.\d+)? on average\)"):
+        small = run(cell(10.0), 20.0, n=400)
+    # Deaths at 0.5 (X - 1/2) balance births of 5 at X = 10.5, and not at 10, the exact mean. The
+    # standard deviation of X is near 2.3: 4.5 standard errors, 7e-6 false alarms.
+    assert abs(small.mean("births.X")[-1] - 10.5) < 4.5 * 2.3 / 20
+    run(cell(400.0), 1.0, n=4)  # 0.1 %: nothing is said
 
 
 def test_pools_that_equations_empty_are_named():

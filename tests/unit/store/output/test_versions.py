@@ -64,7 +64,9 @@ def test_a_file_that_an_earlier_version_began_is_completed(tmp_path):
 
 def test_an_enlarged_file_names_both_versions_and_other_bits_are_reported(tmp_path, monkeypatch):
     path = tmp_path / "a.h5"
-    run(n=4, output=path, record="final").close()
+    with monkeypatch.context() as earlier:
+        earlier.setattr(schema, "BITS_VERSION", NOW - 1)
+        run(n=4, output=path, record="final").close()
     with monkeypatch.context() as other:
         other.setattr(versions, "BITS_VERSION", NOW + 1)
         run(append_to=6, output=path).close()  # of ensembles no bits changed
@@ -76,7 +78,20 @@ def test_an_enlarged_file_names_both_versions_and_other_bits_are_reported(tmp_pa
             run(append_to=8, output=tmp_path / "b.h5").close()
     assert writers_in(path) == (OWN, f"{ts.__version__} (bits {NOW + 1})")
     with open_result(path) as result:
+        assert result.attributes["bits_version"] == NOW - 1  # of the first block
         assert ", ".join(writers_in(path)) in describe(result)[0]
+
+
+def test_a_run_until_a_precision_keeps_the_version_of_its_first_block(tmp_path, monkeypatch):
+    path, until = tmp_path / "a.h5", "mean(X) rel 1e-9"
+    with monkeypatch.context() as earlier:
+        earlier.setattr(schema, "BITS_VERSION", NOW - 1)
+        with pytest.warns(UserWarning, match="was not met"):
+            run(n=4, until=until, output=path).close()
+    with pytest.warns(UserWarning, match="was not met"):
+        run(n=8, until=until, output=path, resume=True).close()
+    with h5py.File(path) as file:
+        assert file.attrs["bits_version"] == NOW - 1
 
 
 def test_a_stopped_run_of_other_bits_is_completed_with_a_warning(tmp_path, monkeypatch):

@@ -115,7 +115,7 @@ def require_support(network: Network, method: str, *, noise_of: str | None = Non
     unkept = unkept_past(network)
     refused = [f for f in network.features if method in _refusing_in(unkept, f, [method])]
     if refused:
-        first = _explained(unkept, refused[0], [method])
+        first = _explained(network, refused[0], [method])
         name = f"{network.source_path}: " if network.source_path is not None else ""
         more = f" (and {len(refused) - 1} more, see tauslab check)" if len(refused) > 1 else ""
         hints = _hint_of(first.kind)
@@ -188,8 +188,16 @@ def _refusing_in(
     return ["ssa", *result] if looks and unkept is not None else result
 
 
-def _explained(unkept: str | None, feature: Feature, methods: list[str]) -> Feature:
-    """A feature that `methods` refuse, with the reason of ``ssa`` where it is one of them."""
+def _explained(network: Network, feature: Feature, methods: list[str]) -> Feature:
+    """A feature that `methods` refuse, with the reason of ``ssa`` where it is one of them.
+
+    A parameter whose value is drawn is a fixed species, and called a parameter here.
+    """
+    kind, _, name = feature.element.partition(" ")
+    held = feature.kind == "draw" and kind == "species" and name in network.species
+    if held and network.species[name].fixed:
+        return replace(feature, element=f"parameter {name}")
+    unkept = unkept_past(network)
     if unkept is None or feature.kind != "delay" or "ssa" not in methods:
         return feature
     return replace(feature, message=f"{feature.message}, and {unkept}")
@@ -293,7 +301,7 @@ def report(network: Network) -> list[str]:
     for feature in network.features:
         refused = _refusing_in(unkept, feature)
         if refused:
-            f = _explained(unkept, feature, refused)
+            f = _explained(network, feature, refused)
             kind = _PLURAL.get(f.kind, f.kind)
             lines.append(f"{f.element}: {kind} ({f.message}), refused by {', '.join(refused)}")
     if looked := pasts_read(network):
