@@ -45,7 +45,7 @@ def chosen(group: str, text: str, device: str) -> list[Case]:
 
 def serve(given: argparse.Namespace) -> None:
     """Measure the group, and the part of names, of each line of standard input; answer with rows."""
-    from machine import Machine
+    from machine import Machine, finish_compiling
 
     answer = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a run prints is no answer
@@ -58,6 +58,7 @@ def serve(given: argparse.Namespace) -> None:
             print(*(f"{row}: {value:.4g} {case.unit}" for row, value in now.items()), sep="\n",
                   file=sys.stderr, flush=True)  # fmt: skip
             result |= now
+        finish_compiling()
         print(json.dumps(result), file=answer, flush=True)
 
 

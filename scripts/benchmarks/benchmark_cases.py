@@ -71,8 +71,8 @@ class Group:
 
 GROUPS = {
     "exact": Group(CUDA, True), "leaps": Group(CUDA, True, cold=True),
-    "lattices": Group(CUDA, True), "small lattices": Group(CUDA, True),
-    "replicas": Group(CUDA, True), "networks": Group(CUDA, True),
+    "lattices": Group(CUDA, True, cold=True), "small lattices": Group(CUDA, True, cold=True),
+    "replicas": Group(CUDA, True, cold=True), "networks": Group(CUDA, True),
     "equations": Group(CUDA, True), "start": Group(BOTH, True, cold=True),
     "cores": Group(CPU, True, cold=True), "calls": Group(BOTH, True),
     "files": Group(cold=True), "events": Group(cold=True), "leap sizes": Group(cold=True),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import tauslab as ts
-from tauslab.kernels.backends import Backend, BackendOptions, get_backend
+from tauslab.kernels.backends import Backend, BackendOptions, background, get_backend
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"
@@ -41,6 +41,12 @@ class Machine:
     def backend(self) -> Backend:
         """Opened; the caller closes it."""
         return get_backend(self.device, BackendOptions(threads=self.threads))
+
+
+def finish_compiling() -> None:
+    """Wait for faster kernels that other processes compile: later runs have them."""
+    for one in vars(background)["_running"].values():
+        assert one.path  # waits
 
 
 def seconds_of(work: Callable[[], object]) -> float:

@@ -93,8 +93,9 @@ SHARES = {
     f"lts__t_sectors.avg.{PER_CENT}_elapsed": "L2",
     f"dram__throughput.avg.{PER_CENT}_elapsed": "memory",
 }
-LIMITED = ("ssa-schlogl", "ssa-birth-death", "ssa-michaelis-menten", "ssa-vilar",
-           "tables-bcr", "tables-chain", "tables-colloidal", "ode-egf-ngf")  # fmt: skip
+LIMITED = ("ssa-schlogl", "ssa-birth-death", "ssa-michaelis-menten", "ssa-vilar", "tau-prokaryotic",
+           "tau-ras", "tables-bcr", "tables-chain", "tables-colloidal", "ode-egf-ngf",
+           "lattice-replicas", "whole-cell")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,7 @@ class Case:
 
 
 TABLES = "^ssa_(table|rejection)$"
+STEPS = "^(planes_steps|rdme_replicas|rdme_.*(steps|sections))$"
 CASES = {
     "ssa-schlogl": Case("^ssa$", "schlogl", 0.25),
     "ssa-birth-death": Case("^ssa$", "birth-death"),
@@ -121,6 +123,8 @@ CASES = {
     "tau-enzyme": Case("^tau_leap.*", "tau-enzyme"),
     "tau-schlogl": Case("^tau_leap.*", "tau-schlogl"),
     "tau-chain": Case("^tau_leap.*", "tau-chain"),
+    "tau-prokaryotic": Case("^tau_leap.*", "tau-prokaryotic"),
+    "tau-ras": Case("^tau_leap.*", "tau-ras"),
     "statistics": Case("^count_statistics$", "schlogl", 0.25),
     "lattice-256": Case("^planes_steps$", "256-frequent"),
     "lattice-256-rare": Case("^planes_steps$", "256-rare"),
@@ -131,6 +135,8 @@ CASES = {
     "lattice-256-few": Case("^rdme_sparse_steps$", "lattice-256-few"),
     "lattice-minde": Case("^planes_steps$", "minde", 0.1),
     "lattice-cell": Case("^rdme_.*(steps|sections)$", "cell"),
+    "lattice-replicas": Case(STEPS, "minde-8", 0.2),
+    "whole-cell": Case(STEPS, "hybrid-cell", 0.01),
     "lattice-64": Case("^planes_steps$", "64"),
     "tables-egfr": Case(TABLES, "egfr"),
     "tables-bcr": Case(TABLES, "bcr"),

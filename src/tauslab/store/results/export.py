@@ -15,10 +15,10 @@ from tauslab.store.results import columns
 from tauslab.store.results.recorded import Recorded
 from tauslab.store.results.samples import (
     finished_rows,
+    flat_rows,
     require_samples,
     require_some,
     require_whole_points,
-    status_of,
 )
 from tauslab.store.results.validity import ended_early
 
@@ -119,9 +119,16 @@ def _there(result: Recorded, name: str, array: dask.array.Array) -> dask.array.A
         runs = columns.rows(array.shape, array.dtype.itemsize, result.block, done)
         concatenate: Any = dask.array.concatenate
         array = concatenate([array[rows] for rows in runs])
-    if name in _COUNTS and ended_early(status_of(result)).any():
+    if name in _COUNTS and _any_ended_early(result):
         array = dask.array.where(array < 0, np.nan, array)
     return array
+
+
+def _any_ended_early(result: Recorded) -> bool:
+    """Return whether counts have fill values; statuses are read in pieces."""
+    status, done = flat_rows(result, "status"), result.completed_blocks
+    pieces = columns.rows(status.shape, status.dtype.itemsize, result.block, done)
+    return any(ended_early(np.asarray(status[rows])).any() for rows in pieces)
 
 
 def _rows_of_chunk(result: Recorded, size: int) -> tuple[int, int]:
@@ -194,7 +201,7 @@ def _values(result: Recorded, name: str, *, chunked: bool) -> Any:
     if chunked and rows and result.path is not None:
         return to_dask(result, name)
     values = finished_rows(result, result.data[name]) if rows else np.asarray(result.data[name][()])
-    early = name in _COUNTS and ended_early(status_of(result)).any()
+    early = name in _COUNTS and _any_ended_early(result)
     return np.where(values < 0, np.nan, values) if early else values
 
 
@@ -263,7 +270,7 @@ def _open(result: Recorded) -> xarray.Dataset:
         for one in opened:
             one.close()
 
-    if ended_early(status_of(result)).any():
+    if _any_ended_early(result):
         merged = merged.assign({k: _masked(merged[k].variable) for k in _COUNTS if k in merged})
     merged.set_close(close)
     return merged

@@ -24,6 +24,7 @@ from tauslab.store.results.samples import status_of
 
 _LAST_VALID = STATUS_VALUES["absorbed"]
 _MOST_POINTS = 3
+_MOST_TOGETHER = 1 << 20
 
 
 def warning_of(result: Recorded) -> str:
@@ -102,8 +103,10 @@ def _point(result: Recorded, point: int) -> str:
 
 def numbers_of_ends(status: npt.NDArray[np.uint8]) -> dict[str, int]:
     """Number of trajectories by the name of the status in which they ended."""
-    numbers = np.bincount(status.ravel(), minlength=256).tolist()
-    return {name: numbers[value] for name, value in STATUS_VALUES.items()}
+    flat, numbers = status.ravel(), np.zeros(256, np.int64)
+    for first in range(0, flat.size, _MOST_TOGETHER):  # each as an integer of 64 bits
+        numbers += np.bincount(flat[first : first + _MOST_TOGETHER], minlength=256)
+    return {name: int(numbers[value]) for name, value in STATUS_VALUES.items()}
 
 
 def _ends(status: npt.NDArray[np.uint8], result: Recorded) -> str:

@@ -95,8 +95,11 @@ class VerifiedRows:
         keys = key if isinstance(key, tuple) else (key,)
         if not all(isinstance(k, slice) and k.step in (None, 1) for k in keys):
             return False
-        if len(keys) > 1 + self._swept:
+        lead = 1 + self._swept
+        behind = zip(keys[lead:], self._dataset.shape[lead:], strict=False)
+        if any(k.indices(size)[:2] != (0, size) for k, size in behind):
             return False
+        keys = keys[:lead]
         if len(keys) == 1:
             return True
         points, rows = (k.indices(size) for k, size in zip(keys, self._dataset.shape, strict=False))

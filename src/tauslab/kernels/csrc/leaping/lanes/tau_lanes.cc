@@ -157,7 +157,7 @@ constexpr int MOST_IDLE = 2 * SIMD_LANES;
 // Leaps until enough trajectories wait for exact firings, or none is left to leap. False: leave the launch.
 DEVICE bool leap_all(Thread &thread, Lanes &lanes) {
     const u64 max_steps = thread.launch.max_steps;
-    for (int idle = 0; thread.exact.count < SIMD_LANES && idle < MOST_IDLE;) {
+    for (int idle = 0; thread.exact.count < EXACT_VECTORS * SIMD_LANES && idle < MOST_IDLE;) {
         for (u32 free = ALL_LANES ^ lanes.here; free; free &= free - 1) {
             const int place = next_to_leap(thread);
             if (place == NONE) break;
@@ -255,83 +255,111 @@ DEVICE_SELDOM u32 sample_exact(const Thread &thread, Lanes &lanes, const Real &a
     return crossed;
 }
 
-// Exact firings of all lanes; `lanes.here` has those that go on.
-DEVICE void fire_exactly(Thread &thread, Lanes &lanes) {
-    constexpr int TOGETHER = 4;
-    static_assert(EXACT_EVENTS % TOGETHER == 0);
-    Real x[N_SPECIES > 0 ? N_SPECIES : 1], a[N_REACTIONS], cumulative[N_REACTIONS], t = lanes.t;
-    UNROLL for (int i = 0; i < N_SPECIES; ++i) x[i] = lanes.x[i];
-    all_propensities(x, lanes.c, a, cumulative);
+// A vector of trajectories with exact firings, and draws of the next.
+struct ExactFirings {
+    static constexpr int TOGETHER = 4;
+    Real x[N_SPECIES > 0 ? N_SPECIES : 1], a[N_REACTIONS], cumulative[N_REACTIONS], t;
+    DrawsOnLanes draws[TOGETHER];
+};
+
+DEVICE void draw_exact(const Thread &thread, const Lanes &lanes, int first, ExactFirings &exact) {
+    constexpr int TOGETHER = ExactFirings::TOGETHER;
     const SeriesOnLanes series = lanes.series(thread.drawing.keys);
-    const Words begun = lanes.draws;
-    u64 fired = 0;
-    for (int i = 0; i < EXACT_EVENTS && lanes.here; i += TOGETHER) {
-        DrawsOnLanes draws[TOGETHER];
-        draw_together<TOGETHER>([&](int) -> const SeriesOnLanes & { return series; },
-                                [&](int d) { return begun + (u64)(i + d); }, thread.drawing.keys,
-                                draws);
-        UNROLL for (int d = 0; d < TOGETHER; ++d) draws[d].waiting =
-            exponential_on_lanes(thread.drawing.log_table, draws[d].waiting);
-        NO_UNROLL for (int d = 0; d < TOGETHER; ++d) {
-            Real a0, t_event;
-            for (u32 crossed = ALL_LANES; crossed;) {
-                crossed = 0;
-                a0 = cumulative[N_REACTIONS - 1];
-                const Real waiting = draws[d].waiting / a0;
-                t_event = t + waiting;
-                u32 rare = ~lanes_in_order(t_event, lanes.t_next, waiting);
-                if constexpr (IS_THINNED) rare |= bits_of(a0 > lanes.c[LIMIT_AT]);
-                rare &= lanes.here;
-                if (!rare) break;
-                UNROLL for (int k = 0; k < N_SPECIES; ++k) lanes.x[k] = x[k];
-                lanes.t = t;
-                const u32 before = lanes.here;
-                crossed = sample_exact(thread, lanes, a0, t_event, draws[d].waiting, rare);
-                const u32 ended = before ^ lanes.here;
-                for (u32 rest = ended; rest; rest &= rest - 1) {
-                    const int lane = lowest_bit(rest), place = lanes.place[lane];
-                    store_lane(thread, lanes, lane);
-                    Trajectory &s = thread.pool[place];
-                    s.steps += (u64)(i + d), s.draws += (u64)(i + d);
-                    thread.ready.push(place);
-                }
-                if (IS_THINNED && crossed) {
-                    t = lanes.t;
-                    all_propensities(x, lanes.c, a, cumulative);
-                }
-            }
-            if (!lanes.here) break;
-            if constexpr (IS_THINNED) {
-                lanes.c[TIME_AT] = t_event;
-                propensities_now(x, lanes.c, cumulative);
-                const Real now = cumulative[N_REACTIONS - 2];
-                const Mask known = (now >= 0.0) & (now <= a0 * BOUND_HOLDS);
-                t_event = known ? t_event : on_lanes(not_a_number());
-            }
-            const Real target = fused(draws[d].unit, a0, -a0);
-            fire_together(target, x, lanes.c, a, cumulative);
-            t = t_event;
-            fired += (u64)popc(lanes.here);
+    draw_together<TOGETHER>([&](int) -> const SeriesOnLanes & { return series; },
+                            [&](int d) { return lanes.draws + (u64)(first + d); },
+                            thread.drawing.keys, exact.draws);
+    UNROLL for (int d = 0; d < TOGETHER; ++d) exact.draws[d].waiting =
+        exponential_on_lanes(thread.drawing.log_table, exact.draws[d].waiting);
+}
+
+// The firing of draw `d`, which is number `made` of the trajectories, on the lanes `lanes.here`.
+DEVICE void fire_once(Thread &thread, Lanes &lanes, ExactFirings &exact, int d, int made) {
+    Real a0, t_event;
+    for (u32 crossed = ALL_LANES; crossed;) {
+        crossed = 0;
+        a0 = exact.cumulative[N_REACTIONS - 1];
+        const Real waiting = exact.draws[d].waiting / a0;
+        t_event = exact.t + waiting;
+        u32 rare = ~lanes_in_order(t_event, lanes.t_next, waiting);
+        if constexpr (IS_THINNED) rare |= bits_of(a0 > lanes.c[LIMIT_AT]);
+        rare &= lanes.here;
+        if (!rare) break;
+        UNROLL for (int k = 0; k < N_SPECIES; ++k) lanes.x[k] = exact.x[k];
+        lanes.t = exact.t;
+        const u32 before = lanes.here;
+        crossed = sample_exact(thread, lanes, a0, t_event, exact.draws[d].waiting, rare);
+        const u32 ended = before ^ lanes.here;
+        for (u32 rest = ended; rest; rest &= rest - 1) {
+            const int lane = lowest_bit(rest), place = lanes.place[lane];
+            store_lane(thread, lanes, lane);
+            Trajectory &s = thread.pool[place];
+            s.steps += (u64)made, s.draws += (u64)made;
+            thread.ready.push(place);
+        }
+        if (IS_THINNED && crossed) {
+            exact.t = lanes.t;
+            all_propensities(exact.x, lanes.c, exact.a, exact.cumulative);
         }
     }
-    UNROLL for (int i = 0; i < N_SPECIES; ++i) lanes.x[i] = x[i];
-    lanes.t = t;
-    lanes.steps += (u64)EXACT_EVENTS, lanes.draws += (u64)EXACT_EVENTS;
-    for (u32 rest = lanes.here; rest; rest &= rest - 1)
-        thread.ready.push(store_lane(thread, lanes, lowest_bit(rest)));
+    if constexpr (IS_THINNED) {
+        lanes.c[TIME_AT] = t_event;
+        propensities_now(exact.x, lanes.c, exact.cumulative);
+        const Real now = exact.cumulative[N_REACTIONS - 2];
+        const Mask known = (now >= 0.0) & (now <= a0 * BOUND_HOLDS);
+        t_event = known ? t_event : on_lanes(not_a_number());
+    }
+    const Real target = fused(exact.draws[d].unit, a0, -a0);
+    fire_together(target, exact.x, lanes.c, exact.a, exact.cumulative);
+    exact.t = t_event;
+}
+
+// Exact firings of all lanes; afterwards none has a trajectory.
+DEVICE void fire_exactly(Thread &thread, Lanes *vectors) {
+    constexpr int TOGETHER = ExactFirings::TOGETHER;
+    static_assert(EXACT_EVENTS % TOGETHER == 0);
+    ExactFirings exact[EXACT_VECTORS];
+    u32 here = 0;
+    for (int v = 0; v < EXACT_VECTORS; ++v) {
+        UNROLL for (int i = 0; i < N_SPECIES; ++i) exact[v].x[i] = vectors[v].x[i];
+        exact[v].t = vectors[v].t;
+        all_propensities(exact[v].x, vectors[v].c, exact[v].a, exact[v].cumulative);
+        here |= vectors[v].here;
+    }
+    u64 fired = 0;
+    for (int i = 0; i < EXACT_EVENTS && here; i += TOGETHER) {
+        for (int v = 0; v < EXACT_VECTORS; ++v)
+            if (vectors[v].here) draw_exact(thread, vectors[v], i, exact[v]);
+        NO_UNROLL for (int d = 0; d < TOGETHER && here; ++d) {
+            here = 0;
+            UNROLL for (int v = 0; v < EXACT_VECTORS; ++v) {
+                if (vectors[v].here) fire_once(thread, vectors[v], exact[v], d, i + d);
+                here |= vectors[v].here;
+                fired += (u64)popc(vectors[v].here);
+            }
+        }
+    }
+    for (int v = 0; v < EXACT_VECTORS; ++v) {
+        Lanes &lanes = vectors[v];
+        UNROLL for (int i = 0; i < N_SPECIES; ++i) lanes.x[i] = exact[v].x[i];
+        lanes.t = exact[v].t;
+        lanes.steps += (u64)EXACT_EVENTS, lanes.draws += (u64)EXACT_EVENTS;
+        for (u32 rest = lanes.here; rest; rest &= rest - 1)
+            thread.ready.push(store_lane(thread, lanes, lowest_bit(rest)));
+    }
     thread.work.exact += fired, thread.work.firings += fired;
 }
 
 // Exact firings of trajectories that wait for them.
-DEVICE_SELDOM void exact_all(Thread &thread, Lanes &lanes) {
+DEVICE_SELDOM void exact_all(Thread &thread, Lanes *vectors) {
     const u64 max_steps = thread.launch.max_steps;
-    lanes.here = 0;
-    for (int lane = 0; lane < SIMD_LANES && thread.exact.count > 0;) {
+    int taken = 0;
+    while (taken < EXACT_VECTORS * SIMD_LANES && thread.exact.count > 0) {
         const int place = thread.exact.pop();
         Trajectory &s = thread.pool[place];
         if (!near_a_limit(s, max_steps)) {
             find_piece(s);
-            load_lane(thread, lanes, lane++, place);
+            load_lane(thread, vectors[taken / SIMD_LANES], taken % SIMD_LANES, place);
+            ++taken;
             continue;
         }
         double numbers[N_REACTIONS];
@@ -339,7 +367,7 @@ DEVICE_SELDOM void exact_all(Thread &thread, Lanes &lanes) {
         exact_events(s, cells, thread.keys, thread.out, thread.launch.times, max_steps, thread.work);
         if (!ended_by_overflow(thread, place)) thread.ready.push(place);
     }
-    if (lanes.here) fire_exactly(thread, lanes);
+    if (taken > 0) fire_exactly(thread, vectors);
 }
 
 struct LaneLeapArguments {
@@ -355,8 +383,9 @@ KERNEL(tau_lanes, const LaneLeapArguments arguments) {
                      tolerance_of(arguments.epsilon), {KeysOnLanes(*launch.keys), log_columns()},
                      pool, share < POOL ? (int)share : POOL};
     for (int place = 0; place < POOL; ++place) thread.empty.push(place);
-    Lanes leaping = {}, exact = {};
-    leaping.end_at = LEAF_AT, exact.end_at = PIECE_AT;
+    Lanes leaping = {}, exact[EXACT_VECTORS] = {};
+    leaping.end_at = LEAF_AT;
+    for (Lanes &lanes : exact) lanes.end_at = PIECE_AT;
     while (leap_all(thread, leaping)) {
         if (thread.exact.count == 0 && !leaping.here) break;
         exact_all(thread, exact);

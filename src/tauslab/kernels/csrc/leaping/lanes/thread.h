@@ -5,7 +5,9 @@
 #include "leaping/lanes/draws.h"
 #include "leaping/step.h"
 
-constexpr int POOL = 3 * SIMD_LANES;
+// Exact firings of so many vectors of trajectories are made together: neither waits for the other's numbers.
+constexpr int EXACT_VECTORS = 2;
+constexpr int POOL = (2 + EXACT_VECTORS) * SIMD_LANES;
 
 // Numbers of places in the pool.
 struct Places {
