@@ -248,10 +248,11 @@ def _result(
     converged = not loose.any() if profiles else top.converged
     if not converged:
         named = ", ".join(name for name, one in zip(priors, loose, strict=True) if one)
-        seen = "; intervals say how far they do" if profiles else ""
+        stated = "; no interval is stated" if np.isnan(covariance).any() else ""
+        stated = "; intervals say how far they do" if profiles else stated
         warn(
             "the fit did not converge to a maximum: the data may not bound "
-            f"{named or 'all parameters'} on both sides{seen}; fit fewer (start=), or give more "
+            f"{named or 'all parameters'} on both sides{stated}; fit fewer (start=), or give more "
             "particles (n=)"
         )
     return FitResult(
