@@ -24,15 +24,16 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import starmap
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import inference_models
 import numpy as np
 import numpy.typing as npt
 from outcome import Outcome, verdict
+from outcome import table as markdown
 from scipy.interpolate import CubicSpline
-from scipy.stats import chisquare
-from seeds import answers
+from scipy.stats import chisquare, f
+from seeds import Key, answers
 
 import tauslab as ts
 
@@ -40,6 +41,8 @@ FloatArray = npt.NDArray[np.float64]
 DRAWS, BINS, ALARMS, LEVELS = 19, 10, 0.001, (0.05, 0.95)
 CHAINS = 10  # that go on until they agree
 ROUNDS, PROPOSED, FEWEST = 6, 400, 40  # of importance sampling; effective draws
+# Rank of a true value, whether the interval holds it, whether draws are few, and the interval.
+Ranked: TypeAlias = tuple[int, bool, bool, float, float]
 # Draws ``[draw]`` of each parameter, and the interval of 90 % that the result prints.
 Posterior = Mapping[str, tuple[FloatArray, tuple[float, float]]]
 
@@ -303,9 +306,13 @@ def data_set(
     )
 
 
-def rank(name: str, seed: int, device: Any) -> dict[str, tuple[int, bool, bool]]:
-    """Ranks of the parameters that make a data set, whether intervals hold them, and warnings."""
-    number, case = next((i, one) for i, one in enumerate(cases()) if str(one) == name)
+def rank(name: str, seed: int, device: Any) -> dict[str, Ranked]:
+    """Ranks and intervals of the parameters that make a data set.
+
+    PMMH of published models and particle filters have the same data sets.
+    """
+    every = {str(one): (number, one) for number, one in enumerate(cases())}
+    (_, case), (number, _) = every[name], every[name.replace("particle_filters", "pmmh")]
     place = ts.CPU(threads=1) if device == "cpu" else device
     draws = np.random.default_rng([seed, number])
     true = {k: m * math.exp(s * draws.standard_normal()) for k, (m, s) in case.priors.items()}
@@ -315,41 +322,86 @@ def rank(name: str, seed: int, device: Any) -> dict[str, tuple[int, bool, bool]]
         result = case.posterior(case, *given, seed, place)
     apart = any("effective" in str(one.message) for one in warned)
     return {
-        k: (int((values < true[k]).sum()), bool(low <= true[k] <= high), apart)
+        k: (int((values < true[k]).sum()), bool(low <= true[k] <= high), apart, low, high)
         for k, (values, (low, high)) in result.items()
     }
 
 
+def distance(draws: FloatArray, true: FloatArray) -> float:
+    """p-value of Hotelling's test that true values ``[parameter]`` are one more of ``draws[m]``.
+
+    It is exact if both are of one normal distribution.
+    """
+    m, size = draws.shape
+    off = true - draws.mean(axis=0)
+    square = float(off @ np.linalg.solve(np.atleast_2d(np.cov(draws.T)), off))
+    return float(f.sf(square * m * (m - size) / ((m + 1) * (m - 1) * size), size, m - size))
+
+
 def recovered(name: str, device: Any) -> list[list[str]]:
-    """Rows of a case whose parameters are the medians of the priors."""
+    """Rows of a case whose parameters are the medians of the priors; the last cell is a p-value."""
     case = next(one for one in cases() if str(one) == name)
     place = ts.CPU(threads=1) if device == "cpu" else device
     true, given = case.medians(), data_set(case, case.medians(), 1, place)
     began = time.process_time()
     result = case.posterior(case, *given, 1, place)
     seconds = time.process_time() - began
+    draws = np.log(np.column_stack([values for values, _ in result.values()]))
+    p_value = distance(draws, np.log(list(true.values())))
     return [
         [str(case.model), k, f"{true[k]:.4g}", f"{np.median(values):.3g}",
-         f"{low:.3g} to {high:.3g}", f"{seconds:.0f}", "yes" if low <= true[k] <= high else "no"]
+         f"{low:.3g} to {high:.3g}", f"{seconds:.0f}", "yes" if low <= true[k] <= high else "no",
+         f"{p_value:.2g}"]
         for k, (values, (low, high)) in result.items()
     ]  # fmt: skip
 
 
-def table(
+def answered(
     chosen: Sequence[int], seeds: int, jobs: int, device: str, seconds: float | None = None,
     keep: Path | None = None,
-) -> list[tuple[Case, str, list[int], float, float]]:  # fmt: skip
+) -> dict[Key, dict[str, Ranked]]:  # fmt: skip
+    """What `rank` says of chosen cases; devices give the same bits."""
+    names = [str(case) for i, case in enumerate(cases()) if i in chosen]
+    asked = [(text, seed) for seed in range(seeds) for text in names]
+    return answers(partial(rank, device=device), asked, jobs=jobs, seconds=seconds, keep=keep)
+
+
+def table(
+    ranks: Mapping[Key, dict[str, Ranked]],
+) -> list[tuple[Case, str, list[int], float, float]]:
     """Of each parameter of each case the counts of ranks, the parts that hold it and that warn."""
-    every = {str(case): case for i, case in enumerate(cases()) if i in chosen}
-    requested = [(text, seed, device) for seed in range(seeds) for text in every]
-    ranks = answers(rank, requested, jobs=jobs, seconds=seconds, keep=keep)
     rows = []
-    for text, case in every.items():
-        own = [result for key, result in ranks.items() if key[0] == text]
+    for case in cases():
+        own = [result for key, result in ranks.items() if key[0] == str(case)]
         for name in case.priors if own else ():
             counts = np.bincount([one[name][0] for one in own], minlength=DRAWS + 1)
             held, warned = (float(np.mean([one[name][i] for one in own])) for i in (1, 2))
             rows.append((case, name, counts.tolist(), held, warned))
+    return rows
+
+
+def compared(ranks: Mapping[Key, dict[str, Ranked]]) -> list[list[str]]:
+    """Of each published model the intervals of PMMH beside those by filters, of the same data."""
+    rows = []
+    for published in inference_models.PUBLISHED:
+        pairs = [
+            (one[name], other[name])
+            for (text, seed), one in ranks.items()
+            if str(text).startswith(f"pmmh: {published.__name__},")
+            and (other := ranks.get((str(text).replace("pmmh", "particle_filters"), seed)))
+            for name in one
+        ]
+        if pairs:
+            logs = np.log([[one[3:], other[3:]] for one, other in pairs])
+            widths, middles = np.diff(logs)[..., 0], logs.mean(axis=2)
+            ratios = np.log(widths[:, 0] / widths[:, 1])
+            moved = (middles[:, 0] - middles[:, 1]) / widths[:, 1]
+            held = [sum(one[1] for one in each) for each in zip(*pairs, strict=True)]
+            rows.append([
+                published.__name__, str(len(pairs)), *map(str, held),
+                f"{math.exp(ratios.mean()):.2f}", f"{moved.mean():+.2f}",
+                f"{math.sqrt((moved**2).mean()):.2f}",
+            ])  # fmt: skip
     return rows
 
 
@@ -371,7 +423,10 @@ RECOVERED = {
     "true": "value with which data are simulated", "median": "of 19 draws of the posterior",
     "90 % interval": "of the posterior", "seconds": "processor time of the posterior",
     "held": "whether the interval contains the true value",
+    "p-value": "of Hotelling's test that the true values are one more draw of the posterior",
 }  # fmt: skip
+COMPARED = ["model", "intervals", "held by pmmh", "held by filters", "ratio of widths",
+            "mean shift", "root of mean squared shift"]  # fmt: skip
 
 
 def line(
@@ -397,6 +452,9 @@ def run(given: Any) -> Outcome:
         return Outcome(
             "Recovered parameters", f"One data set of each model, {device}.", RECOVERED, rows
         )
-    result = table(chosen, given.seeds, given.jobs, device, given.seconds, given.keep)
-    return Outcome("Simulation-based calibration", f"Up to {given.seeds} data sets, {device}.", COLUMNS,
-                   list(starmap(line, result)))  # fmt: skip
+    ranks = answered(chosen, given.seeds, given.jobs, device, given.seconds, given.keep)
+    both = compared(ranks)
+    return Outcome(
+        "Simulation-based calibration", f"Up to {given.seeds} data sets, {device}.", COLUMNS,
+        list(starmap(line, table(ranks))), markdown(COMPARED, both) if both else (),
+    )  # fmt: skip

@@ -343,6 +343,6 @@ class FitKeywords(DataKeywords):
     method: MethodWord | Method | None = option(None, doc="As of `tauslab.Ensemble`.")
     max_steps: int | None = max_steps_option(
         "Maximum number of steps of a particle between two rows, without `observe` of a "
-        "trajectory; one that needs more is ignored. In the search 1,000,000 by default."
+        "trajectory; one that needs more is ignored. With filters 1,000,000 by default."
     )
     comm: Any = comm_option()

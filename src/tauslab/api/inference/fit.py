@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.analysis.filters.cells import Cells
+from tauslab.analysis.filters.fitting.profile import Profile, profiles_of
 from tauslab.analysis.filters.fitting.result import FitResult
 from tauslab.analysis.filters.fitting.surface import ROUNDS, Surface, Top, spread_of_tops, top_of
 from tauslab.analysis.filters.fitting.swarm import searched
@@ -42,6 +43,7 @@ _MOST_STEPS = 1_000_000  # of a trajectory between rows: more is no candidate
 _POINTS, _POINTS_EACH = 100, 20  # of a surface: of any, and for each of its coefficients
 _DATA_SETS = 400  # that are simulated to see how estimates of synthetic likelihoods spread
 _ROUNDING = 1 / 12  # variance of a count by its rounding
+_TOP = 0.5  # fall of a log-likelihood to each side of a maximum
 _NEEDED = 20  # simulations for each number of the data: with 5 one fit of six did not converge
 
 
@@ -52,7 +54,8 @@ def fit(model: Network | str | os.PathLike[str], data: Any, **options: Any) -> F
 
     Iterated filtering (Ionides and others 2015) searches for the maximum. A quadratic function
     fitted to log-likelihoods near it gives estimates and standard errors, which include the noise
-    of simulations.
+    of simulations. Where log-likelihoods of filters are skewed or flat, intervals come from
+    profiles (Ionides and others 2017), and standard errors are NaN.
 
     With `observe`, likelihoods are estimated by `tauslab.particle_filters`. Without, data are
     exact counts, and likelihoods are synthetic (Wood 2010).
@@ -114,7 +117,12 @@ def fit(model: Network | str | os.PathLike[str], data: Any, **options: Any) -> F
             top = top_of(
                 _then(filters, after_round), place, points, 4 * points, draws, unbiased=True
             )
-            return _result(priors, top, "filter", seed)
+            profiles = []
+            if not top.converged:
+                spread = np.atleast_2d(np.cov(top.points.T))
+                start = np.array([prior.start() for prior in priors.values()])
+                profiles = profiles_of(filters, top.place, spread, start, ROUNDS, draws)
+            return _result(priors, top, "filter", seed, profiles=profiles)
         synthetic = _Synthetic(network, given, cells, tuple(priors), ranks, int(seeds[1]))
         points = _POINTS_EACH * terms
         top = top_of(_then(synthetic, after_round), place, points, 2 * points, draws)
@@ -202,7 +210,7 @@ def _search(
     with Ensemble(
         network, given.swarm, seed=seed, device=given.device, set=values,
         initial=given.initial, method=given.method, comm=ranks,
-        max_steps=given.max_steps or (None if given.method == "ode" else _MOST_STEPS),
+        max_steps=_limit(given),
     ) as particles:  # fmt: skip
         result = searched(
             particles, cells, tuple(priors), places,
@@ -212,24 +220,44 @@ def _search(
     return np.asarray(np.median(result, axis=0))
 
 
+def _limit(given: FitKeywords) -> int | None:
+    """How many steps a particle may make between two rows."""
+    return given.max_steps or (None if given.method == "ode" else _MOST_STEPS)
+
+
 def _result(
     priors: Mapping[str, Prior], top: Top, likelihood: str, seed: int,
-    spread: FloatArray | None = None,
+    spread: FloatArray | None = None, profiles: Sequence[Profile] = (),
 ) -> FitResult:  # fmt: skip
     size = len(priors)
-    if top.loose.any():
+    if top.loose.any() or profiles:
         covariance = np.full((size, size), np.nan)
     else:
         covariance = top.chance + (np.linalg.inv(top.bend) if spread is None else spread)
-    if not top.converged:
-        loose = ", ".join(name for name, one in zip(priors, top.loose, strict=True) if one)
+    loose, height, error = top.loose, top.height, top.height_error
+    place, arrays = top.place, {}
+    if profiles:
+        place = np.array([one.logs[one.falls.argmin()] for one in profiles])
+        loose = np.array([min((one.falls - one.errors)[[0, -1]]) < _TOP for one in profiles])
+        height, error = max((one.height, one.height_error) for one in profiles)
+        arrays = {
+            "profile": np.exp([one.logs for one in profiles]),
+            "fall": np.array([one.falls for one in profiles]),
+            "fall_error": np.array([one.errors for one in profiles]),
+        }
+    converged = not loose.any() if profiles else top.converged
+    if not converged:
+        named = ", ".join(name for name, one in zip(priors, loose, strict=True) if one)
+        stated = "; no interval is stated" if np.isnan(covariance).any() else ""
+        stated = "; intervals say how far they do" if profiles else stated
         warn(
             "the fit did not converge to a maximum: the data may not bound "
-            f"{loose or 'all parameters'}; fit fewer (start=), or give more particles (n=)"
+            f"{named or 'all parameters'} on both sides{stated}; fit fewer (start=), or give more "
+            "particles (n=)"
         )
     return FitResult(
-        tuple(priors), np.exp(top.place), covariance, np.exp(top.points), top.values, top.height,
-        top.height_error, likelihood, top.converged, seed=seed,
+        tuple(priors), np.exp(place), covariance, np.exp(top.points), top.values, height, error,
+        likelihood, converged, seed=seed, **arrays,
     )  # fmt: skip
 
 
@@ -254,7 +282,7 @@ class _Filters:
                 set=dict(zip(self._names, np.exp(places).T, strict=True)),
                 seed=int(words(self._seed, FIT_SEEDS, number, 1)[0]), device=given.device,
                 method=given.method, initial=given.initial, comm=self._ranks, quiet=True,
-                max_steps=given.max_steps,
+                max_steps=_limit(given),
             )  # fmt: skip
         return result.log_likelihood
 

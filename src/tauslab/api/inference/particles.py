@@ -528,11 +528,9 @@ def _warn_of_mixing(walk: Walk, target: float | None) -> None:
     known = f"of {size:.4g}" if np.isfinite(size) else "not known, as some hardly moved,"
     came = f"the chains ended with an effective size {known} and R-hat {rhat:.3f}"
     if target is None:
-        if rhat > _APART and walk.step >= _MANY_STEPS:
-            warn(
-                f"{came}: they do not agree on the posterior; give more steps, or more particles "
-                "where few steps move"
-            )
+        if not rhat <= _APART and walk.step >= _MANY_STEPS:
+            why = "they do not agree on the posterior" if rhat > _APART else "none moved"
+            warn(f"{came}: {why}; give more steps, or more particles where few steps move")
     elif not (size >= target and rhat <= MOST_RHAT):
         warn(
             f"{came}, and {assigned('target_ess')}{target:g} with R-hat {MOST_RHAT} at most was "

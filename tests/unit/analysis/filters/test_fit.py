@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
 
 import tauslab as ts
+from tauslab.analysis.filters.fitting.profile import bounds_of, profiles_of
 from tauslab.analysis.filters.fitting.surface import Quadratic, spread_of_tops, top_of
 
 DATA = {"time": [0.3, 0.7, 1.2], "X": [75, 52, 31]}
@@ -70,6 +72,98 @@ def test_the_top_of_a_surface_that_is_skewed_is_its_top():
     assert actual.converged
     assert abs(actual.place[0]) < 0.05 * math.sqrt(0.3)
     assert actual.bend[0, 0] == pytest.approx(1 / 0.3, rel=0.1)
+
+
+def profiled(values, place, seed):
+    """Bounds of the first parameter at 1.96 deviations, as logarithms; None without a profile."""
+    size = len(place)
+    line = np.append(1.0, np.full(size - 1, 0.5))
+    spread = 0.3 * np.outer(line, line) + np.diag(np.append(0.0, np.full(size - 1, 0.04)))
+    found = profiles_of(values, place, spread, np.zeros(size), 0, draws(seed))
+    if not found:
+        return None
+    one = found[0]
+    with np.errstate(divide="ignore"):
+        return np.log(bounds_of(np.exp(one.logs), one.falls, one.errors, 1.96))
+
+
+def skewed(places, noise=0.0, random=None):
+    """Of the first coordinate; the others are quadratic about a line."""
+    v = places[:, 0]
+    other = ((places[:, 1:] - 0.5 * v[:, None]) ** 2).sum(axis=1) / 0.08
+    drawn = 0.0 if random is None else noise * random.standard_normal(len(places))
+    return -(np.exp(-v) + v - 1) / 0.6 - other + drawn - noise**2 / 2
+
+
+def test_the_profile_of_a_skewed_surface_gives_its_bounds():
+    """(exp(-v) + v - 1) / 0.6 is 1.92 at -1.213 and 2.019."""
+    actual = profiled(lambda places, *_: skewed(places), np.full(1, 0.1), 1)
+    np.testing.assert_allclose(actual, [-1.213, 2.019], atol=0.06)
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_bounds_of_a_profile_of_values_with_noise(size):
+    """Means of 20 seeds, beyond four of their errors in 1 of 8,000; the regression may cost 0.1."""
+    bounds = []
+    for seed in range(20):
+        random = draws(seed)
+        one = profiled(lambda p, *_, random=random: skewed(p, 0.7, random), np.zeros(size), seed)
+        bounds.append(one)
+    mean, error = np.mean(bounds, axis=0), np.std(bounds, axis=0) / math.sqrt(20)
+    assert (error < 0.1).all()
+    assert (np.abs(mean - [-1.213, 2.019]) < 4 * error + 0.1).all()
+
+
+def test_a_surface_that_saturates_has_one_bound():
+    def saturating(places, *_):
+        return -2 * np.log1p(np.exp(-3 * (places[:, 0] + 0.2)))
+
+    low, high = profiled(saturating, np.array([0.5]), 1)
+    assert low == pytest.approx(-0.35, abs=0.1)  # 1.92 below the end
+    assert high == math.inf
+
+
+def test_a_surface_that_no_regression_describes_has_no_profile():
+    assert profiled(lambda p, *_: -3 * np.abs(np.sin(4 * p[:, 0])), np.zeros(1), 1) is None
+    assert profiled(lambda p, *_: np.full(len(p), -np.inf), np.zeros(1), 1) is None
+
+
+def test_data_that_bound_a_parameter_on_one_side(tmp_path):
+    """Nothing was seen of births: there is an upper bound alone."""
+    net = ts.Network("births")
+    net.add_species("X", 0)
+    net.add_parameter("birth", 1.0)
+    net.add_reaction("-> X", rate="birth")
+    data = {"time": [1.0, 2.0], "X": [0, 0]}
+    given = {"observe": {"X": "binomial(p=0.5)"}, "n": 20, "swarm": 50, "iterations": 3}
+    with pytest.warns(UserWarning, match="birth on both sides; intervals say how far"):
+        actual = ts.fit(net, data, **given, seed=1, device=CPU, quiet=True)
+    low, high = actual.interval("birth")
+    assert low == 0
+    assert high == pytest.approx(1.92 / 1.25, rel=0.2)  # the likelihood is exp(-1.25 birth)
+    assert actual.interval("birth", 0.5)[1] == pytest.approx(0.227 / 1.25, rel=0.6)
+    assert not actual.converged
+    assert math.isnan(actual.error("birth"))
+    assert "95 % from 0 to " in repr(actual)
+    path = actual.save(tmp_path / "births.h5")
+    again = ts.open(path)
+    assert again.digest() == actual.digest()
+    assert again.interval("birth") == (low, high)
+    actual.plot(path=tmp_path / "births.png")
+
+
+def test_rates_that_grow_without_end_do_not_stop_a_fit(monkeypatch):
+    """Data are far above what the steps allow: the likelihood rises with the rate."""
+    monkeypatch.setattr("tauslab.api.inference.fit._MOST_STEPS", 300)
+    net = ts.Network("births")
+    net.add_species("X", 0)
+    net.add_parameter("birth", 1.0)
+    net.add_reaction("-> X", rate="birth")
+    data = {"time": [1.0], "X": [1e6]}
+    given = {"n": 5, "swarm": 20, "iterations": 2, "observe": {"X": "normal(sd=1e5)"}}
+    with pytest.warns(UserWarning, match="did not converge"):
+        actual = ts.fit(net, data, **given, seed=1, device=CPU, quiet=True)
+    assert actual["birth"] < 1000
 
 
 def test_logarithms_of_unbiased_estimates_are_lifted():
@@ -154,9 +248,12 @@ def test_a_search_that_leaves_most_out_is_reported(monkeypatch):
     net.add_parameter("k", 1.0)
     net.add_reaction("X ->", rate="k")
     data = {"time": [0.5, 1.0], "X": [600, 370]}
-    with pytest.warns(UserWarning, match="search reached the limit of steps"):
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
         ts.fit(net, data, observe={"X": "normal(sd=10)"}, n=20, swarm=50, iterations=2, seed=1,
                device=CPU)  # fmt: skip
+    assert "search reached the limit of steps" in str(warned[0].message)
+    assert "with status step_limit" in str(warned[1].message)
 
 
 @pytest.mark.validate

@@ -526,6 +526,16 @@ def test_chains_that_do_not_agree_are_reported():
         )  # fmt: skip
 
 
+def test_chains_that_never_move_are_reported():
+    """All start at the same value, so that R-hat is not a number."""
+    with pytest.warns(UserWarning, match="R-hat nan: none moved"):
+        ts.pmmh(
+            decay(), {"time": [1.0], "X": [11.0]}, {"k": "loguniform(0.1,10)"},
+            observe={"X": "normal(1e-3)"}, n=2, steps=100, warm_up=0, chains=2, seed=1,
+            device="cpu", start={"k": 0.5}, proposal=[1e3], quiet=True,
+        )  # fmt: skip
+
+
 def test_particles_that_end_are_reported(tmp_path):
     """Those above 12 have a negative propensity: the likelihood leaves them out.
 

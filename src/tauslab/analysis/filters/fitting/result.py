@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from tauslab.analysis.filters.fitting.profile import bounds_of
 from tauslab.analysis.filters.fitting.surface import Quadratic
 from tauslab.analysis.filters.parameters import ParameterResult, checked_level
 from tauslab.base.arrays import FloatArray
@@ -39,8 +40,11 @@ class FitResult(ParameterResult):
         f64 ``[parameter]``: the estimates.
     covariance
         f64 ``[parameter, parameter]``: covariance of the logarithms of the estimates, with the
-        Monte Carlo error of the likelihoods; NaN if the data do not bound an estimate on both
-        sides.
+        Monte Carlo error of the likelihoods; NaN if no quadratic describes the log-likelihood.
+    profile, fall, fall_error
+        f64 ``[parameter, place]``, where no quadratic does: values of each parameter, by how much
+        the largest log-likelihood there is less than at the estimates, and its standard error.
+        Else None.
     points, point_log_likelihood
         f64 ``[point, parameter]`` and ``[point]``: the points around the maximum to which the
         quadratic was fitted.
@@ -49,16 +53,20 @@ class FitResult(ParameterResult):
     likelihood
         ``filter`` or ``synthetic``.
     converged
-        Whether the search reached a maximum.
+        Whether the search reached a maximum, from which the log-likelihood falls to both sides of
+        each parameter, by at least 0.5.
     """
 
     _METHODS = (FIT,)
     _AXES: ClassVar = {
-        "parameter": "parameter", "other": "other", "point": "point", "values": "parameter",
+        "parameter": "parameter", "other": "other", "point": "point", "place": "place",
+        "values": "parameter",
         "covariance": "parameter other", "points": "point parameter",
-        "point_log_likelihood": "point",
+        "point_log_likelihood": "point", "profile": "parameter place",
+        "fall": "parameter place", "fall_error": "parameter place",
     }  # fmt: skip
     _FIELDS: ClassVar = {"parameter": "parameters", "other": "parameters"}
+    _OPTIONAL: ClassVar = ("place", "profile", "fall", "fall_error")
 
     covariance: FloatArray
     points: FloatArray
@@ -67,17 +75,26 @@ class FitResult(ParameterResult):
     log_likelihood_error: float
     likelihood: str
     converged: bool
+    profile: FloatArray | None = None
+    fall: FloatArray | None = None
+    fall_error: FloatArray | None = None
 
     def __getitem__(self, name: str) -> float:
         """The estimate of a parameter."""
         return float(self.values[self._place(name)])
 
     def error(self, name: str) -> float:
-        """Standard error of a parameter: that of its logarithm times the estimate."""
+        """Standard error of a parameter: that of its logarithm times the estimate.
+
+        NaN where the log-likelihood has no symmetric top; `interval` holds there, too.
+        """
         return self[name] * self._error_of_log(name)
 
     def interval(self, name: str, level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval of a parameter; its bounds are above 0.
+        """Confidence interval of a parameter; 0 or infinity where the data do not bound it.
+
+        By the covariance of logarithms, or by the profile of the likelihood (Ionides and others,
+        J. R. Soc. Interface 14, 20170126, 2017).
 
         Raises
         ------
@@ -85,7 +102,11 @@ class FitResult(ParameterResult):
             The name is not a parameter, or `level` is not between 0 and 1.
         """
         middle = 0.5 + checked_level(level) / 2
-        factor = float(normal_quantile(np.array([middle]))[0]) * self._error_of_log(name)
+        deviations = float(normal_quantile(np.array([middle]))[0])
+        if self.profile is not None and self.fall is not None and self.fall_error is not None:
+            at = self._place(name)
+            return bounds_of(self.profile[at], self.fall[at], self.fall_error[at], deviations)
+        factor = deviations * self._error_of_log(name)
         return self[name] * math.exp(-factor), self[name] * math.exp(factor)
 
     def facts(self) -> dict[str, Any]:
@@ -139,7 +160,10 @@ class FitResult(ParameterResult):
         result = {}
         for axis, name in enumerate(self.parameters):
             own, heights, values = np.empty(0), np.empty(0), self.point_log_likelihood
-            if np.isfinite(self.covariance).all():
+            if self.profile is not None and self.fall is not None:
+                own = np.log(self.profile[axis] / self[name])
+                heights = self.log_likelihood - self.fall[axis]
+            elif np.isfinite(self.covariance).all():
                 own = np.linspace(logs[:, axis].min(), logs[:, axis].max(), _CURVE)
                 heights = surface.profile(axis, own)
                 values = left + surface.profile(axis, logs[:, axis])
@@ -151,9 +175,15 @@ class FitResult(ParameterResult):
 
     def __repr__(self) -> str:
         """One line: estimates with errors."""
-        reported = ", ".join(f"{n} = {self[n]:.4g} +- {self.error(n):.2g}" for n in self.parameters)
+        reported = ", ".join(map(self._estimate, self.parameters))
         state = self._seed_text() + ("" if self.converged else ", not converged")
         return f"<FitResult: {reported}, log-likelihood {self.log_likelihood:.6g}{state}>"
+
+    def _estimate(self, name: str) -> str:
+        if self.profile is None:
+            return f"{name} = {self[name]:.4g} +- {self.error(name):.2g}"
+        low, high = self.interval(name)
+        return f"{name} = {self[name]:.4g}, 95 % from {low:.4g} to {high:.4g}"
 
     def _error_of_log(self, name: str) -> float:
         return float(np.sqrt(self.covariance[self._place(name), self._place(name)]))

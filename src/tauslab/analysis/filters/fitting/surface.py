@@ -274,10 +274,13 @@ def _table(u: FloatArray, *, cubes: bool = False) -> FloatArray:
     return np.column_stack([np.ones(len(u)), u, *products])
 
 
-def bend_of(coefficients: FloatArray, size: int) -> FloatArray:
-    """Negative curvature ``[parameter, parameter]`` of coefficients of a regression."""
+def bend_of(coefficients: FloatArray, size: int, first: int | None = None) -> FloatArray:
+    """Negative curvature ``[parameter, parameter]`` of coefficients of a regression.
+
+    Those of products begin at `first`; by default after that of 1 and those of each parameter.
+    """
     result = np.zeros((size, size))
-    for k, (i, j) in enumerate(_pairs(size), 1 + size):
+    for k, (i, j) in enumerate(_pairs(size), 1 + size if first is None else first):
         result[i, j] -= coefficients[k]
         result[j, i] -= coefficients[k]
     return result
