@@ -494,12 +494,12 @@ def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
     set_parameters(model, options.set)
     if isinstance(options.sweep, Sweep):
         _require_names(model, options.sweep.names, options.sweep.origin)
+    lattice, passes = _lattices(model, options)
     t_end = options.t_end if options.t_end is not None else model.t_end
     if t_end is None:
         raise ModelError(
             f"{model.name} has no end time: give one, for instance {assigned('t_end')}10"
         )
-    lattice, passes = _lattices(model, options, t_end)
     wanted = t_end / lattice.step * (1 - 1e-12)
     if not wanted * int(passes[:, 0].max()) < MOST_STEPS - 1:
         raise ConfigError(
@@ -513,6 +513,7 @@ def prepare_lattice(model: Lattice, options: LatticeOptions) -> LatticeTask:
             f"{steps * lattice.step:.3g} s, not at "
             + ("the model's end, " if options.t_end is None else assigned("t_end"))
             + f"{t_end:g}"
+            + "; is the spacing in metres, and D in m^2/s?" * (lattice.step > 1)
         )
     hops = 6 * float(lattice.hop.max(initial=0.0)) * lattice.diffusion_substeps * steps
     if 0 < hops < _STILL:
@@ -554,12 +555,11 @@ def _warn_of_intervals(name: str, options: LatticeOptions, steps: int) -> None:
 
 
 def _lattices(
-    model: Lattice, options: LatticeOptions, t_end: float
+    model: Lattice, options: LatticeOptions
 ) -> tuple[LoweredLattice, npt.NDArray[np.int64]]:
     """The lattice of the first point, and the passes of hops and reactions at all ``[point, 2]``.
 
-    All points take one step: the model's, or the shortest that one of them would choose, but no
-    longer one than the run.
+    All points take one step: the model's, or the shortest that one of them would choose.
     """
     points = 1 if options.sweep is None else options.sweep.points
     step = None
@@ -570,8 +570,6 @@ def _lattices(
         warnings.simplefilter("always")
         values = _numbers_at(model, options, 0)
         first = _lattice_at(model, options, 0, step, values)
-        if model.step is None and first.step > t_end > 0:
-            step, first = t_end, _lattice_at(model, options, 0, t_end, values)
         passes, worst = np.zeros((points, 2), np.int64), first
         for point in range(points):
             one = first

@@ -135,6 +135,26 @@ def test_lattices_in_planes_on_warps(name, teamed, cpu, tmp_path, monkeypatch):
     check(lattices, expected)
 
 
+def test_more_lattices_in_planes_have_one_kernel(monkeypatch):
+    """Whose teams, and with them the memory of each lattice, follow from their number."""
+    lattice, cpu = typed((4, 9, 19)), get_backend("cpu", BackendOptions(threads=3))
+    lattices = PlanesReplicas(cpu, lattice)
+    monkeypatch.setattr(lattices, "_of_a_launch", lambda n: n)
+    lattices.begin([(lattice, number) for number in range(2)], 7)
+    lattices.run_sampled([3], range(2), seed=7)
+    grown = np.array([0, 1, 1])
+    lattices.put(lattices.rows(grown), lattices.rest.take(grown))
+    lattices.run_sampled([5], range(3), seed=7)
+    assert [one.sharing for one in lattices._engines] == [3, 3, 3]
+    alone = PlanesReplicas(cpu, lattice)
+    monkeypatch.setattr(alone, "_of_a_launch", lambda _: 1)
+    alone.begin([(lattice, number) for number in range(2)], 7)
+    alone.run_sampled([3], range(2), seed=7)
+    alone.put(alone.rows(grown), alone.rest.take(grown))
+    alone.run_sampled([5], range(3), seed=7)
+    assert (by_species(lattices) == by_species(alone)).all()
+
+
 def by_species(lattices):
     return np.sort(lattices.host_cells(), axis=-1)
 

@@ -49,7 +49,11 @@ from tauslab.options.methods import (
 from tauslab.options.places import Device, device_settings
 from tauslab.options.python_values import numbers, numbers_by_name, whole
 from tauslab.options.values.checks import seed_of, within
-from tauslab.options.values.initial_counts import InitialCount, initial_distributions
+from tauslab.options.values.initial_counts import (
+    InitialCount,
+    initial_distributions,
+    require_one_of_two,
+)
 from tauslab.runner.ensemble.breaks import BreaksAhead
 from tauslab.store.format.schema import STATUS_NAMES, STATUS_VALUES
 from tauslab.store.state import State
@@ -792,6 +796,7 @@ class Ensemble:
         self._meet("reset", seed=seed, set=set)
         rows = numbers_by_name("set", set)
         self._require_names(rows, "set")
+        require_one_of_two(self._initial, rows)
         rows = dict(self._options.set) | rows
         for name, row in rows.items():
             if np.ndim(row) and np.shape(row) != (self.n,):

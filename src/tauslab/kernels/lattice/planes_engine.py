@@ -374,8 +374,8 @@ def planes_at_a_time(backend: Backend, lattice: LoweredLattice, runs: int) -> in
     words, most = words_of(lattice) * lattice.shape[0], backend.concurrent_lattices
     if backend.style.warp > 1:
         teams = teams_of(lattice, 1 << 30)
-        threads = backend.multiprocessors * teams.blocks * teams.threads
-        most = min(_MOST_BESIDE, -(-threads // words))
+        blocks = backend.multiprocessors * teams.blocks
+        most = min(_MOST_BESIDE, blocks, -(-blocks * teams.threads // words))
     fit = backend.free_memory() // (2 * bytes_of_site(lattice) * WORD * words)
     most = max(1, min(runs, most, fit))
     return -(-runs // -(-runs // most))

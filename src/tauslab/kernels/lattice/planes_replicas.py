@@ -39,9 +39,11 @@ class PlanesReplicas(Replicas):
         if size == 1:
             super()._move(marks, rest, seed, numbers, found)
             return
-        while len(self._engines) < size:
-            one = PlanesEngine(self.backend, self.lattice, seed=0, sharing=size)
-            self._engines.append(one)
+        if len(self._engines) < size:  # one kernel does all, whose teams follow from their number
+            self._engines.clear()
+            for _ in range(size):
+                one = PlanesEngine(self.backend, self.lattice, seed=0, sharing=size)
+                self._engines.append(one)
         for begin in range(0, n, size):
             rows = range(begin, min(n, begin + size))
             first, *others = engines = self._engines[: len(rows)]

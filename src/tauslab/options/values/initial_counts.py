@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,13 @@ InitialCount = str | npt.ArrayLike
 _FORM = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*\Z")
 _TAIL = 1e-17
 _MOST = 10_000_000  # largest count of a distribution
+
+
+def require_one_of_two(drawn: Iterable[str], values: Collection[str]) -> None:
+    """Refuse species whose initial counts are `drawn` and that also have one of `values`."""
+    for name in drawn:
+        if name in values:
+            raise ConfigError(f"initial {name}: {name} is also given one amount: choose one")
 
 
 def initial_distributions(
@@ -47,8 +54,7 @@ def initial_distributions(
             raise ConfigError(f"initial {name}: a fixed species has one amount alone")
         if isinstance(network, Network) and name in network.real_species():
             raise ConfigError(f"initial {name}: it is a quantity, not a count")
-        if name in values:
-            raise ConfigError(f"initial {name}: {name} is also given one amount: choose one")
+        require_one_of_two([name], values)
         result[name] = _of_text(name, one) if isinstance(one, str) else _of_numbers(name, one)
     if result and isinstance(network, Network):
         _require_independent(result.keys(), network, {*result, *values})

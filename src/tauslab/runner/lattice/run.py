@@ -225,7 +225,7 @@ def _run(
         several = min(comm.allgather(lattices_at_a_time(task, backend, grid)))
         if comm.size > 1:
             with showing_compilers(quiet=quiet):
-                in_turn(comm, lambda: compile_kernels(backend, task, grid.slabs))
+                in_turn(comm, lambda: compile_kernels(backend, task, grid.slabs, sharing=several))
         writer = LatticeWriter(path, task, options.seed, threads=_compressing(options, comm))
         with closing(writer):
             resumes = options.resume and comm.bcast(path.exists())

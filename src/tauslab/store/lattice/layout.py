@@ -78,6 +78,8 @@ def bits_engine(task: LatticeTask) -> str:
     """The name of `BITS_SINCE` under which the results of a run stand."""
     if task.lattice.objects and task.options.hooks:
         return "lattice with objects and hooks"
+    if task.sweep is not None and task.options.engine == "auto":
+        return "lattice sweep"
     return "lattice with reactions" if task.lattice.reactions else "lattice"
 
 

@@ -171,6 +171,8 @@ def test_saved_particles_go_on(tmp_path):
     with particles(200, set={"k": np.linspace(0, 9, 200)}, initial={"X": "poisson(4)"}) as e:
         e.advance(1.0)
         e.weigh(-0.1 * e.counts[:, 0])
+        with pytest.raises(ts.ConfigError, match="X is also given one amount"):
+            e.reset(set={"X": 4})
         e.save(tmp_path / "p.h5")
         with ts.Ensemble.load(tmp_path / "p.h5", device="cpu") as f:
             for one in (e, f):

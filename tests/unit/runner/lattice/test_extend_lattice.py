@@ -14,6 +14,7 @@ from mortal_disk import Killed, MortalDisk
 import tauslab as ts
 from tauslab.cli.main import main
 from tauslab.model.lattice.file import write_lattice
+from tauslab.store.lattice import layout
 from tauslab.store.lattice import writer as lattice_writer
 from tauslab.store.lattice.writer import LatticeWriter
 
@@ -57,6 +58,18 @@ def test_an_extended_run_has_the_bits_of_a_longer_one(tmp_path, options, monkeyp
     assert further.times[-1] == pytest.approx(99 * STEP)
     further.close()
     first.close()
+
+
+def test_engines_that_points_of_a_sweep_choose_are_others_since_version_17(tmp_path, monkeypatch):
+    swept = {"sweep": {"k": [500.0, 900.0]}, "frame_every": 0, "keep_state": True}
+    monkeypatch.setattr(layout, "BITS_VERSION", 16)
+    run(tmp_path / "chosen.h5", **swept).close()
+    run(tmp_path / "given.h5", **swept, engine="slots").close()
+    monkeypatch.undo()
+    given = {"device": ts.CPU(threads=1), "quiet": True, "t_end": LATER}
+    ts.run(model(), extend=tmp_path / "given.h5", **given).close()
+    with pytest.warns(UserWarning, match="with other bits: all of it is simulated again"):
+        ts.run(model(), extend=tmp_path / "chosen.h5", **given).close()
 
 
 def test_an_extension_that_was_stopped_is_resumed(tmp_path):

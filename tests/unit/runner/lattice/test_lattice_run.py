@@ -296,21 +296,6 @@ def test_an_end_within_a_step_is_reported():
     assert ts.run(still(), t_end=0.004, seed=1, device="cpu").times[-1] == 0.004
 
 
-def test_a_chosen_step_is_no_longer_than_the_run():
-    box = ts.Lattice("box", shape=(4, 4, 4), spacing=1e-6, boundary="periodic")
-    box.add_species("A")
-    box.add_parameter("D", 1e-13)  # alone it would take steps of 1.67 s
-    box.add_diffusion("A", "D")
-    box.place("A", count=400)
-    box.add_reaction("A ->", rate=0.5)
-    for given in ({}, {"sweep": {"D": [1e-13, 5e-14]}}):
-        result = ts.run(box, t_end=0.5, replicas=40, seed=1, device="cpu", **given)
-        assert result.times.tolist() == [0, 0.5]
-        left = 400 * np.exp(-0.25)
-        error = 5 * np.sqrt(left * (1 - np.exp(-0.25)) / 40)  # 2e-6 false alarms
-        assert (abs(result.mean("A")[..., -1] - left) < error).all()
-
-
 def test_a_run_without_hops_is_told():
     site = ts.Lattice("far", shape=(2, 2, 2), spacing=0.05, step=1e-3)  # um were meant
     site.add_species("A")

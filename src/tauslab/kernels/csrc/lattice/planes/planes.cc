@@ -492,6 +492,7 @@ BLOCK_KERNEL(BLOCK_LANES, PLANE_BLOCKS, planes_steps, const PlaneStepsArguments 
             arrives = -1;
             count_rest(l, block, step & 1, row);
             ++mark;
+            if (ended == a.steps && mark == a.n_marks) return;
             grid_barrier(l.work + BARRIER_CELL, blocks, arrivals);
             continue;
         }
