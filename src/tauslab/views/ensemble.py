@@ -108,6 +108,8 @@ def plot_result(
             f"{opt('t', f'{t:g}')}: a plot of {kind} shows all times: leave it out, or "
             f"choose {opt('kind', 'histogram')}"
         )
+    if t is not None and {*kinds} == {"summary"}:
+        raise ConfigError(f"{opt('t', f'{t:g}')}: a summary is of a whole trajectory: leave it out")
     projections = [_projection(result, drawn) for drawn in kinds] or [None]
     with drawing(path, projections, ax, result.unfinished) as (figure, panels):
         if together:
@@ -121,8 +123,10 @@ def plot_result(
 
 def _panel(axes: Axes, result: EnsembleData, name: str, drawn: str, t: float, colour: str) -> None:
     if drawn in ("summary", "modes"):
-        draw = draw_summary if drawn == "summary" else draw_modes
-        draw(axes, result, name, t)
+        if drawn == "summary":
+            draw_summary(axes, result, name)
+        else:
+            draw_modes(axes, result, name, t)
     elif result.swept:
         draw_sweep(axes, result, name, drawn, t, colour)
     elif drawn == "heatmap":

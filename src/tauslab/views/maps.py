@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _LARGEST_DOT = 40.0  # area of a mode that holds all trajectories, in points squared
 
 
-def draw_summary(axes: Axes, result: EnsembleData, name: str, t: float) -> None:
+def draw_summary(axes: Axes, result: EnsembleData, name: str) -> None:
     """Mean of a summary over one, two or three swept names; without a sweep, its histogram.
 
     Points where no trajectory has the number stay blank.
@@ -32,7 +32,6 @@ def draw_summary(axes: Axes, result: EnsembleData, name: str, t: float) -> None:
     ConfigError
         The summary is not recorded, or more than three names were swept.
     """
-    del t  # of the whole trajectory
     name, names = summary_name(result, name), varied(result)
     if not result.swept:
         _numbers(axes, result, name)

@@ -70,6 +70,8 @@ def test_a_curve_shows_mean_and_deviation(results):
     result = results["one"]
     axes = result.plot("mean").axes[0]
     np.testing.assert_allclose(axes.lines[0].get_ydata(), result.summary_moments("mean").mean)
+    with pytest.raises(ts.ConfigError, match="a summary is of a whole trajectory: leave it out"):
+        plot_result(result, species=["mean:X:1"], t=1.0)
     assert axes.get_title() == "6 trajectories at each point"
 
 
