@@ -193,3 +193,23 @@ def test_a_held_face_fills_what_it_leads_to():
     lattice.set_boundary("z-", "held", concentrations={"L": per_site})
     start, spread = expected_occupancy(lattice, lattice_values(lattice))
     assert (start[:, 0].tolist(), spread[:, 0]) == ([0, 0], pytest.approx([2, 0]))
+
+
+def test_particles_that_neither_move_nor_react_where_they_are_placed():
+    """But not those that rest everywhere, nor those that react."""
+    model = ts.Lattice("trapped", shape=(2, 4, 4), spacing=1e-8, step=1e-6)
+    half = np.arange(32).reshape(2, 4, 4) < 16
+    model.add_site_type("membrane", half)
+    model.add_site_type("inside", ~half)
+    for name in ("A", "B", "rests"):
+        model.add_species(name)
+        model.place(name, count=3, site_type="membrane")
+        model.place(name, count=3, site_type="inside")
+    model.add_diffusion("A", 1e-12, within="membrane")
+    model.add_diffusion("B", 1e-12, within="membrane")
+    model.add_reaction("B ->", rate=1.0, site_types=["inside"])
+    assert lattice_facts(model)["trapped"] == [("A", "inside")]
+    sentence = "A in inside neither moves nor reacts there"
+    assert sentence in str(model.check())
+    with pytest.warns(UserWarning, match=sentence):
+        ts.run(model, t_end=1e-5, seed=1, device="cpu", quiet=True).close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from tauslab.model.lattice.diagnosis.occupancy import (
     pair_warnings,
     reached_types,
     site_propensities,
+    trapped,
 )
 from tauslab.model.lattice.diagnosis.time_step import Splitting, choose_time_step, splitting_warning
 from tauslab.model.lattice.parts import FACES, MAX_HOP
@@ -66,6 +67,7 @@ def lattice_facts(
         "particles": _particles(lattice, values),
         "at_rest": at_rest(lattice, values, reached),
         "never_happening": dict(never_happening(lattice, values, reached)),
+        "trapped": trapped(lattice, values),
         "step": chosen.step,
         "diffusion_substeps": chosen.diffusion_substeps,
         "reaction_substeps": chosen.reaction_substeps,
@@ -204,7 +206,20 @@ def _reach_lines(facts: Mapping[str, Any]) -> list[str]:
     lines[0] += f" and {len(still) - _MOST_LINES} more" if len(still) > _MOST_LINES else ""
     result = facts["never_happening"].items()
     lines += [f"warning: {never_sentence(name, why)}" for name, why in result]
+    lines += [f"warning: {sentence}" for sentence in _trapped_sentences(facts["trapped"])]
     return [line for line in lines if line]
+
+
+def _trapped_sentences(trapped_in: Sequence[tuple[str, str]]) -> list[str]:
+    """Return a sentence for each species of `trapped`."""
+    types: dict[str, list[str]] = {}
+    for name, where in trapped_in:
+        types.setdefault(name, []).append(where)
+    return [
+        f"{name} in {shortened(where, _MOST_NAMED)} neither moves nor reacts there: place it "
+        "elsewhere, or add diffusion from there"
+        for name, where in types.items()
+    ]
 
 
 def never_sentence(reaction: str, why: str) -> str:
@@ -239,6 +254,8 @@ def model_warnings(
         always = dict(never_happening(lattice, own, reached_types(lattice, own)))
         never = {name: why for name, why in never.items() if name in always}
     message = [] if hooks else [never_sentence(name, why) for name, why in never.items()]
+    if not hooks:
+        message += _trapped_sentences(trapped(lattice, values))
     return [
         *message,
         *pair_warnings(lattice, values, alive),

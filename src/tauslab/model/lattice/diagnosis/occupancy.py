@@ -165,6 +165,24 @@ def at_rest(lattice: LatticeData, values: LatticeValues, reached: BoolArray) -> 
     ]
 
 
+def trapped(lattice: LatticeData, values: LatticeValues) -> list[tuple[str, str]]:
+    """Species and site types of particles at the start that neither move nor react there.
+
+    Those that move or react nowhere are meant to rest, as obstacles do.
+    """
+    placed: BoolArray = expected_occupancy(lattice, values)[0] > 0
+    busy: BoolArray = np.asarray((values.diffusion > 0).any(axis=1))
+    number = {name: index for index, name in enumerate(lattice.species)}
+    for reaction, rates in zip(lattice.reactions, values.rates, strict=True):
+        for name in reaction.reactants:
+            busy[rates > 0, number[name]] = True
+    for one in lattice.objects:
+        busy[:, [number[name] for name in one.follows]] = True
+    types, species = np.nonzero(placed & ~busy & busy.any(axis=0))
+    names = zip(species.tolist(), types.tolist(), strict=True)
+    return [(lattice.species[one], lattice.type_names[where]) for one, where in names]
+
+
 def never_happening(
     lattice: LatticeData, values: LatticeValues, reached: BoolArray
 ) -> list[tuple[str, str]]:
