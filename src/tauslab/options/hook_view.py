@@ -20,6 +20,7 @@ import numpy.typing as npt
 from tauslab.base.arrays import Array, DeviceArray, FloatArray, IntArray
 from tauslab.base.errors import ConfigError, ModelError
 from tauslab.base.option_names import warn
+from tauslab.base.unknown import checks_keywords
 from tauslab.kernels.lattice.changing import drawn_places, faulty_slots, first_of
 from tauslab.kernels.lattice.objects import Objects
 from tauslab.kernels.lattice.reshaping import REACH, Reshaped, as_reach, as_site_types
@@ -235,6 +236,7 @@ class LatticeView:
 
     # ---------------------------------------------------------------- changing
 
+    @checks_keywords
     def add(
         self, species: str | Mapping[str, npt.ArrayLike], positions: npt.ArrayLike = ()
     ) -> None:
@@ -254,6 +256,7 @@ class LatticeView:
             sites = np.ravel_multi_index(tuple(np.concatenate(places).T), shape)
             self._put(sites, np.repeat(kinds, [len(one) for one in places]))
 
+    @checks_keywords
     def place(self, numbers: Mapping[str, int], site_type: str | None = None) -> None:
         """Add particles of each species at random sites of a type, or of the whole lattice.
 
@@ -289,6 +292,7 @@ class LatticeView:
     def remove(
         self, species: list[str] | tuple[str, ...] | Mapping[str, int], where: Any = None
     ) -> dict[str, int]: ...
+    @checks_keywords
     def remove(
         self, species: str | list[str] | tuple[str, ...] | Mapping[str, int], where: Any = None
     ) -> int | dict[str, int]:
@@ -327,6 +331,7 @@ class LatticeView:
     def relabel(
         self, old: Mapping[str, str], new: None = None, where: Any = None
     ) -> dict[str, int]: ...
+    @checks_keywords
     def relabel(
         self, old: str | Mapping[str, str], new: str | None = None, where: Any = None
     ) -> int | dict[str, int]:
@@ -441,6 +446,7 @@ class LatticeView:
         engine.calls = (engine.step, calls + 1 if step == engine.step else 1)
         return engine.calls[1]
 
+    @checks_keywords
     def paint(self, site_type: str, where: Any = None) -> int:
         """Give all sites, or the sites of a mask as for `remove`, a site type; particles stay.
 
@@ -476,6 +482,7 @@ class LatticeView:
             self._counted = None
         return changed
 
+    @checks_keywords
     def reshape(
         self,
         site_types: npt.ArrayLike | Mapping[str, npt.ArrayLike],
@@ -535,6 +542,7 @@ class LatticeView:
             self._changed()
         return result
 
+    @checks_keywords
     def set_rate(self, reaction: str, rate: float, site_type: str | None = None) -> None:
         """Set the stochastic rate constant per site (1/s) of a reaction, everywhere or in a type.
 
@@ -547,6 +555,7 @@ class LatticeView:
         """
         self.set_rates({reaction: rate}, site_type)
 
+    @checks_keywords
     def set_rates(self, rates: Mapping[str, float], site_type: str | None = None) -> None:
         """Set the stochastic constants per site (1/s) of several reactions, as `set_rate`.
 

@@ -255,7 +255,7 @@ class LatticeOptions(LatticeChoices):
                 and isinstance(one[0], int | np.integer)
             )
             if not pair or one[0] < 1 or not callable(one[1]):
-                raise ConfigError("hooks: each is (steps, function), with 1 step or more")
+                raise ConfigError("hooks: each is (steps, function), with 1 whole step or more")
 
     def _take_share(self) -> None:
         """Set the replicas of a task of an array, and clear `task`."""
@@ -472,9 +472,12 @@ def _require_names(model: Lattice, names: Iterable[str], origin: str) -> None:
     for name in sorted(set(names) - set(model.parameters)):
         if not is_start(model, name):
             known = ", ".join(model.parameters) or "none"
+            reaction = any(one.name == name for one in model.reactions)
             raise ConfigError(
                 f"{column_of(origin, name)}: {model.name} has no parameter or species of "
                 f"that name; parameters: {known}; species: {', '.join(model.species)}"
+                + f"; {name} is a reaction: make its rate a parameter"
+                * reaction
             )
 
 

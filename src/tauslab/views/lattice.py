@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError
-from tauslab.base.option_names import opt
+from tauslab.base.option_names import opt, warn
 from tauslab.store.results.lattice.frames import AXES, axis_number
 from tauslab.store.results.lattice.recorded import RecordedLattice
 from tauslab.store.results.lattice.tables import ensemble_of
@@ -104,7 +104,10 @@ def plot_lattice(
             f"{opt('kind', 'slice')}"
         )
     several = kind == "mean" or (kind == "auto" and result.n_replicas > 1)
-    names = list(species or result.species[: _DEFAULT_LINES if over_time else _DEFAULT_PANELS])
+    shown = _DEFAULT_LINES if over_time else _DEFAULT_PANELS
+    names = list(species or result.species[:shown])
+    if not species and len(result.species) > shown:
+        warn(f"{shown} of {len(result.species)} species are drawn: {opt('species')} chooses others")
     most = _MOST_LINES if over_time else _MOST_PANELS
     if not 1 <= len(names) <= most:
         raise ConfigError(f"this plot shows 1 to {most} species, not {len(names)}")

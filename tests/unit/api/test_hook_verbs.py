@@ -308,3 +308,10 @@ def test_devices_agree():
         with run(all_verbs, steps=40, at_start=True, frame_every=5, device=device) as result:
             actual.append(digest_total(lattice_digest_lines(result.path)))
     assert actual[0] == actual[1]
+
+
+def test_keywords_that_a_verb_does_not_have():
+    with pytest.raises(ConfigError, match="count= is no option of ts.LatticeView.add"):
+        run(lambda view: view.add("A", count=5))
+    with pytest.raises(ConfigError, match="turn is a reaction: make its rate a parameter"):
+        run(lambda view: None, set={"turn": 5.0})
