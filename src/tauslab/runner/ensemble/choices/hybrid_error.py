@@ -67,8 +67,12 @@ def judge(task: HybridTask, backend: Backend, n: int) -> tuple[str, bool]:
     times = options.times[compared_times(options.times)]
     names = [name for name in task.species if name in exact.species]
     mine, other = ([list(t.species).index(name) for name in names] for t in (task, exact))
-    reported = _worst(_columns(result, mine), _columns(known, other), names, times)
-    none = "means, standard deviations and extinctions do not differ significantly"
+    both = _columns(result, mine), _columns(known, other)
+    reported = _worst(*both, names, times)
+    none = (
+        "means, standard deviations and extinctions do not differ significantly (it shows "
+        f"differences of means above {100 * _least(*both):.2g} %)"
+    )
     return f"{began}, compared with as many exact ones: {reported or none}", bool(reported)
 
 
@@ -84,6 +88,13 @@ def _moments(task: NetworkTask, backend: Backend, n: int, steps: int) -> LeapMom
 def _columns(moments: LeapMoments, columns: list[int]) -> LeapMoments:
     names = ("mean", "variance", "mean_error", "variance_error", "absent")
     return replace(moments, **{name: getattr(moments, name)[:, columns] for name in names})
+
+
+def _least(found: LeapMoments, known: LeapMoments) -> float:
+    """The relative difference of the mean above which chance explains that of no species."""
+    size = np.maximum(np.abs(known.mean), np.sqrt(known.variance))
+    noise = _CHANCE * np.hypot(found.mean_error, known.mean_error)
+    return float(np.max(noise[size > 0] / size[size > 0], initial=0.0))
 
 
 def _worst(found: LeapMoments, known: LeapMoments, names: list[str], times: FloatArray) -> str:
