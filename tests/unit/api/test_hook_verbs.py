@@ -311,7 +311,7 @@ def test_devices_agree():
 
 
 def test_keywords_that_a_verb_does_not_have():
-    with pytest.raises(ConfigError, match="count= is no option of ts.LatticeView.add"):
+    with pytest.raises(ConfigError, match=r"count= is no option of ts\.LatticeView\.add"):
         run(lambda view: view.add("A", count=5))
     with pytest.raises(ConfigError, match="turn is a reaction: make its rate a parameter"):
         run(lambda view: None, set={"turn": 5.0})
