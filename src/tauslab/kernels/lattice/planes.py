@@ -110,13 +110,13 @@ class Teams:
     Attributes
     ----------
     warps
-        Of a team: one, or one for each species.
+        Warps of a team: one, or one for each species.
     number
-        Of a block.
+        Teams of a block.
     levels_ahead
         Particles of a species in a site of whose hops helpers decide; 0: there are no helpers.
     blocks
-        That a multiprocessor has room for.
+        Blocks that a multiprocessor has room for.
     """
 
     warps: int

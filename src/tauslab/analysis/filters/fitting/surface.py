@@ -277,7 +277,8 @@ def _table(u: FloatArray, *, cubes: bool = False) -> FloatArray:
 def bend_of(coefficients: FloatArray, size: int, first: int | None = None) -> FloatArray:
     """Negative curvature ``[parameter, parameter]`` of coefficients of a regression.
 
-    Those of products begin at `first`; by default after that of 1 and those of each parameter.
+    Coefficients of products of two parameters begin at `first`, by default after the constant and
+    the coefficients of single parameters.
     """
     result = np.zeros((size, size))
     for k, (i, j) in enumerate(_pairs(size), 1 + size if first is None else first):
