@@ -14,6 +14,7 @@ from tauslab.store.state import State
 Columns: TypeAlias = IntArray | slice
 MOST_UNITS = 2.0**62  # of a pool
 _SLACK = 1e-9  # units: a rest so close below a whole one counts as one
+_HALF = 0.5 - _SLACK
 _BLOCK = 1 << 14  # numbers of a table that are computed at once
 _STORED = ("rest", "billed", "paid", "credited")
 _FEW = 4  # reactions for each that fired, from which those that did are looked for
@@ -22,8 +23,9 @@ _FEW = 4  # reactions for each that fired, from which those that did are looked 
 class Ledger:
     """Pools of units that several parts change: whole ones, and a rest below one, for each cell.
 
-    Parts with counts see the whole units; parts with amounts see all of it. What a part changed is
-    added. Whole units are int64 and the rest is a double, so that no total depends on rounding.
+    Parts with counts see the nearest whole number; parts with amounts see all of it. What a part
+    changed is added. Whole units are int64 and the rest is a double, so that no total depends on
+    rounding.
 
     Parameters
     ----------
@@ -60,11 +62,14 @@ class Ledger:
         return result
 
     def seen(self, pools: Columns, whole: BoolArray) -> FloatArray:
-        """Units ``[cell, one of pools]``, 0 or more: whole ones, or all where not `whole`."""
-        units = self.whole[:, pools].astype(np.float64)
-        if not whole.all():
-            rest = self.rest[:, pools]
-            units += np.where(whole, 0.0, rest) if whole.any() else rest
+        """Units ``[cell, one of pools]``, 0 or more, to the nearest whole number where `whole`.
+
+        Rounding down would show parts with counts half a unit too little of a pool that changes
+        continuously, at any interval of exchange.
+        """
+        rest = self.rest[:, pools]
+        rest = np.where(whole, rest >= _HALF, rest) if whole.any() else rest
+        units: FloatArray = self.whole[:, pools] + rest
         if units.min(initial=0.0) < 0:
             self.least[pools] = np.minimum(self.least[pools], units.min(axis=0))
             np.maximum(units, 0.0, out=units)
@@ -102,7 +107,7 @@ class Ledger:
         if not owed.any():
             return
         counts = ~self.real[pools]
-        pays = np.minimum(owed, self.seen(pools, counts))
+        pays = np.minimum(owed, self.seen(pools, np.zeros(len(pools), bool)))
         pays = np.where((pays < owed) | counts, np.floor(pays), pays)
         self.paid[:, pools] += pays
         self.add(-pays, pools)

@@ -44,7 +44,6 @@ from tauslab.store.locks import writing_result, written_by_us
 from tauslab.store.state import StateFile
 
 _KIND = "hybrid", "checkpoint of a hybrid"
-_COARSE = 50  # units of a pool, of which half a one is 1 %
 _SHORT = 1e-3  # units: by so much less than nothing a pool has by rounding
 _OF_PILOT = ("name", "mean", "halved", "error")
 
@@ -215,10 +214,16 @@ def _warn_of(run: HybridRun) -> None:
             + f": negative rate constants by {below}" * bool(below)
             + "".join(f": {one}" for one in others)
         )
-    pools = dict(
-        zip((".".join(key) for key in run.board.pools), run.board.ledger.least, strict=True)
-    )
-    if short := [f"{key} by up to {-least:g}" for key, least in pools.items() if least < -_SHORT]:
+    board = run.board
+    # Parts with counts may read, and take, half a unit more than a pool holds.
+    rounded = {
+        board.number(key): 0.5 for key in board.pool_of if run.hybrid.parts[key[0]].whole(key[1])
+    }
+    if short := [
+        f"{'.'.join(key)} by up to {-least:g}"
+        for (key, number), least in zip(board.pools.items(), board.ledger.least, strict=True)
+        if least < -_SHORT - rounded.get(number, 0.0)
+    ]:
         warn(
             f"hybrid {name}: parts took more from pools than they held: {'; '.join(short)}; later "
             "gains cover it first: let rates vanish with what they use"
@@ -232,26 +237,8 @@ def _warn_of(run: HybridRun) -> None:
             f"hybrid {name}: the last samples are before {assigned('t_end')}"
             f"{run.end * run.tick / 2:g}, {', '.join(early)}: {opt('sample')} does not divide it"
         )
-    if coarse := _coarse(run):
-        warn(
-            f"hybrid {name}: parts with counts read whole units of a pool, half a unit too little "
-            f"on average, which is more than 1 % of {', '.join(coarse)}: simulate all "
-            "parts that share such a pool by ssa or tau"
-        )
     if held := list(run.not_finite):
         warn(f"hybrid {name}: not finite at times, where the last value stayed: {'; '.join(held)}")
-
-
-def _coarse(run: HybridRun) -> list[str]:
-    """Counts of pools that had less than `_COARSE` units on average, beside parts with amounts."""
-    result, ledger = [], run.board.ledger
-    for part, name in run.board.pool_of:
-        pool, names = run.board.number((part, name)), run.recorded[part]
-        if run.hybrid.parts[part].whole(name) and name in names and ledger.rest[:, pool].any():
-            values = run.series[part][run.alive, :, names.index(name)]
-            if values.size and (mean := float(values.mean())) < _COARSE:
-                result.append(f"{part}.{name} ({mean:.3g} on average)")
-    return result
 
 
 def _of_pilot(pilot: Pilot) -> dict[str, Any]:

@@ -115,7 +115,7 @@ def test_debts_and_pools_keep_their_sums_and_accounts_go_on():
     result, other = run(hybrid, n=50), run(plain, n=50)
     divided = result.divisions
     for name in ("genes.ATP", "genes.fuel"):
-        assert (np.floor(divided.of(name)[0]) == other.values(name)[:, 1]).all(), name
+        assert (np.rint(divided.of(name)[0]) == other.values(name)[:, 1]).all(), name
     assert (divided.of("genes.fuel.debt")[0] == other.debt("genes.fuel")[:, 1]).all()
     kept = np.where(divided.first_in >= 0, *divided.of("genes.fuel.debt")[1:])
     billed = (result.paid("genes.fuel") + result.debt("genes.fuel"))[:, 1:]
