@@ -72,12 +72,13 @@ class LatticeChoices:
     )  # fmt: skip
     count_every: int | None = option(
         None, "steps between counts (1/1000 of the run)", flag="--count-every", group="sampling",
-        type=count, metavar="N", stored=Stored(always=True), check=whole(1, MOST_STEPS),
+        type=count, metavar="N", stored=Stored(always=True),
+        check=whole(1, MOST_STEPS, " of time steps"),
         doc="Number of time steps between two counts (by default about 1000 counts per run).",
     )  # fmt: skip
     frame_every: int = option(
         0, "steps between frames (none)", flag="--frame-every", group="sampling", type=count,
-        metavar="N", stored=Stored(always=True), check=whole(0, MOST_STEPS),
+        metavar="N", stored=Stored(always=True), check=whole(0, MOST_STEPS, " of time steps"),
         doc="Number of time steps between two frames, which store all particles (by default "
         "none).",
     )  # fmt: skip
