@@ -106,12 +106,12 @@ class LatticeChoices:
         "stored in the result.",
     )  # fmt: skip
     slabs: int | None = option(
-        None, "ranks that share each lattice (by size)", flag="--slabs", group="cluster",
+        None, "ranks that share each lattice (automatic)", flag="--slabs", group="cluster",
         type=count, metavar="N", check=whole(1, MOST_STEPS),
         doc="Ranks that share each lattice; by default chosen by size.",
     )  # fmt: skip
     engine: Engine = option(
-        "auto", "storage of the lattice (chosen by the model)", flag="--engine", choices=ENGINES,
+        "auto", "storage of the lattice (auto: by the model)", flag="--engine", choices=ENGINES,
         check=word(*ENGINES), group="method",
         doc="Storage of the lattice, which determines the bits: ``planes`` (bit planes of "
         "counts), ``slots``, or ``auto`` (docs/rdme.md).",
