@@ -49,7 +49,8 @@ def read(path: str | os.PathLike[str]) -> tauslab.Model:
     """Read a `Network` or `Lattice` from a file.
 
     The formats are SBML, Antimony ``.ant``, BioNetGen ``.net`` and ``.bngl``, StochPy ``.psc``,
-    TOML, ``.lm``, and files that tauslab wrote.
+    TOML, ``.lm``, and files that tauslab wrote. Of a result this is the model that was simulated;
+    `open` reads the result.
 
     Returns
     -------

@@ -124,7 +124,7 @@ def _parser(words: Sequence[str] | None = None) -> argparse.ArgumentParser:
     """The parser; with the words of a command line, options of the commands among them alone."""
     parser = Parser(
         prog="tauslab",
-        description="Stochastic chemistry on CPUs and GPUs; a seed gives equal numbers anywhere.",
+        description="Stochastic chemistry on CPUs and GPUs; a seed gives equal numbers on both.",
         allow_abbrev=False, epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument("--version", action="version", version=f"tauslab {__version__}")

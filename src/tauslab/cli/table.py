@@ -130,9 +130,9 @@ def _of_check() -> Iterable[Argument | Definition]:
 
     return (
         _takes("model", type=Path, help="a model file, as for run and rdme; - for standard input"),
-        _takes("--max-hop", type=float, metavar="Q", help="of a lattice, as for rdme (1/6)"),
+        _takes("--max-hop", type=float, metavar="Q", help="lattice: maximum hop probability (1/6)"),
         _takes("--set", action="append", default=[], metavar="NAME=VALUE",
-               help="value of a lattice model, as for rdme"),
+               help="value of a parameter of a lattice, or initial number of particles"),
         _takes("--method", metavar="METHOD", help="exit with code 2 if this method cannot run the "
         "model"),
         *on_command_line(MoleculesFlag),
@@ -170,11 +170,11 @@ def _of_bench() -> Iterable[Argument | Definition]:
     from tauslab.options.values.definition import on_command_line
 
     return (
-        _takes("--case", action="append", metavar="NAME", help="a case (all)"),
+        _takes("--case", action="append", metavar="NAME", help="measure only this case (all)"),
         *(one for one in on_command_line(NetworkKeywords) if one.flags == ("--device",)),
         *on_command_line(CPU),
         _takes("--scale", type=float, default=1.0, help="fraction of each case's trajectories (1)"),
-        _takes("--repeat", type=int, default=3, metavar="N", help="timed runs (3), median"),
+        _takes("--repeat", type=int, default=3, metavar="N", help="timed runs (3); median printed"),
         _JSON,
     )
 
@@ -230,7 +230,7 @@ COMMANDS: Mapping[str, Command] = {
         (_RESULTS, _SPECIES, _JSON),
     ),
     "merge": Command(
-        "merge the parts of a result, or the files of an array, into one file",
+        "merge the parts of a result, or the files of a job array, into one file",
         "commands.results:process_merge",
         (_RESULTS, _writes("file that joins points or replicas of several files"), _OVERWRITE,
          _takes("--incomplete", action="store_true",
@@ -248,7 +248,7 @@ COMMANDS: Mapping[str, Command] = {
         "(the current one)"), _JSON),
     ),
     "bench": Command(
-        "measure the speed of this machine on known models", "commands.machine:process_bench",
+        "measure the speed of this machine with test models", "commands.machine:process_bench",
         _of_bench,
     ),
     "slurm": Command("write a batch script for SLURM", "main:write_batch_script", _of_slurm),

@@ -70,10 +70,10 @@ class DbnChoices:
     )  # fmt: skip
     quiet: bool | None = quiet_option()
     block: int | None = option(
-        None, "trajectories per unit of work and of resuming (automatic)",
+        None, "trajectories per block; --resume continues after a block",
         flag="--block", type=int, metavar="N",
         check=whole(1, MOST_TRAJECTORIES),
-        doc="Trajectories per unit of work.",
+        doc="Number of trajectories per block; a stopped build continues after its last block.",
     )  # fmt: skip
 
 

@@ -544,9 +544,10 @@ class LatticeView:
 
     @checks_keywords
     def set_rate(self, reaction: str, rate: float, site_type: str | None = None) -> None:
-        """Set the stochastic rate constant per site (1/s) of a reaction, everywhere or in a type.
+        """Set the stochastic rate constant per site (1/s) of a reaction.
 
-        This includes site types in which the model does not have the reaction.
+        Without `site_type` it changes in the site types for which the model has the reaction.
+        With `site_type` it changes in this one; the model need not have the reaction there.
 
         Raises
         ------
@@ -571,11 +572,11 @@ class LatticeView:
             raise ConfigError(
                 f"{error.args[0]!r} is not a reaction; there are {', '.join(known)}"
             ) from None
-        values = _rates(rates)
+        values, table = _rates(rates), engine.rates[which]
         if site_type is None:
-            table = np.repeat(values[:, None], len(self._lattice.site_types), axis=1)
+            table = np.where(self._lattice.reacting[which], values[:, None], table)
         else:
-            table, number = engine.rates[which], self._type(site_type)
+            number = self._type(site_type)
             covering = [one.site_type for one in self._lattice.objects if one.within == number]
             table[:, [number, *covering]] = values[:, None]
         if not len(which):

@@ -127,8 +127,8 @@ class EnsembleChoices:
         "divide a run among jobs: ``n=10, first=90`` repeats the last ten of a run of 100.",
     )  # fmt: skip
     first_point: int = option(
-        0, "number of the first point (0)", flag="--first-point", group="sampling", type=count,
-        metavar="N", stored=Stored(absent=0),
+        0, "number of the first point of a sweep (0)", flag="--first-point", group="sampling",
+        type=count, metavar="N", stored=Stored(absent=0),
         check=unless_none(whole(0, MOST_POINTS - 1)),
         doc="Number of the first point of a sweep, to divide a table of points among runs with "
         "the bits of a single run.",

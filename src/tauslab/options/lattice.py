@@ -72,12 +72,13 @@ class LatticeChoices:
     )  # fmt: skip
     count_every: int | None = option(
         None, "steps between counts (1/1000 of the run)", flag="--count-every", group="sampling",
-        type=count, metavar="N", stored=Stored(always=True), check=whole(1, MOST_STEPS),
+        type=count, metavar="N", stored=Stored(always=True),
+        check=whole(1, MOST_STEPS, " of time steps"),
         doc="Number of time steps between two counts (by default about 1000 counts per run).",
     )  # fmt: skip
     frame_every: int = option(
         0, "steps between frames (none)", flag="--frame-every", group="sampling", type=count,
-        metavar="N", stored=Stored(always=True), check=whole(0, MOST_STEPS),
+        metavar="N", stored=Stored(always=True), check=whole(0, MOST_STEPS, " of time steps"),
         doc="Number of time steps between two frames, which store all particles (by default "
         "none).",
     )  # fmt: skip
@@ -105,12 +106,12 @@ class LatticeChoices:
         "stored in the result.",
     )  # fmt: skip
     slabs: int | None = option(
-        None, "ranks that share each lattice (by size)", flag="--slabs", group="cluster",
+        None, "ranks that share each lattice (automatic)", flag="--slabs", group="cluster",
         type=count, metavar="N", check=whole(1, MOST_STEPS),
         doc="Ranks that share each lattice; by default chosen by size.",
     )  # fmt: skip
     engine: Engine = option(
-        "auto", "storage of the lattice (chosen by the model)", flag="--engine", choices=ENGINES,
+        "auto", "storage of the lattice (auto: by the model)", flag="--engine", choices=ENGINES,
         check=word(*ENGINES), group="method",
         doc="Storage of the lattice, which determines the bits: ``planes`` (bit planes of "
         "counts), ``slots``, or ``auto`` (docs/rdme.md).",

@@ -127,7 +127,38 @@ def test_another_end_keeps_the_number_of_points_of_a_file(tmp_path):
     assert len(ts.run(path, t_end=5, device="cpu").times) == 101
 
 
+# ---------------------------------------------------------------- results
+
+
+def test_a_formula_is_computed_from_arrays():
+    hint = r"it has .*A.*; a formula is computed from arrays such as result\[\"A\"\]"
+    net = network()
+    net.add_species("A")
+    for result in (run(net), run_lattice()):
+        for asked in (result.mean, result.counts, result.__getitem__):
+            with pytest.raises(ts.ConfigError, match=hint):
+                asked("A + B")
+
+
+def test_verbs_of_tables_and_files():
+    result = run()
+    with pytest.raises(AttributeError, match="did you mean to_pandas or to_xarray or save"):
+        result.export("x.csv")
+    with pytest.raises(AttributeError, match="did you mean to_pandas"):
+        result.to_csv("x.csv")
+    with pytest.raises(AttributeError, match="did you mean save"):
+        result.write("x.h5")
+
+
 # ---------------------------------------------------------------- lattices
+
+
+def test_sizes_name_their_unit_and_their_order():
+    message = "frame_every=0.1 is not allowed: a whole number of time steps from 0"
+    with pytest.raises(ts.ConfigError, match=message):
+        run_lattice(frame_every=0.1)
+    with pytest.raises(ts.ModelError, match="sites along z, y and x, in this order"):
+        ts.Lattice("sheet", shape=(8, 8), spacing=1e-8)
 
 
 def test_a_slice_is_at_a_plane(tmp_path):

@@ -205,6 +205,25 @@ def test_rates_of_several_reactions():
         assert (result.counts("A")[1:] == result.counts("A")[1]).all()
 
 
+def test_a_rate_is_set_where_the_model_has_the_reaction():
+    """Also where its rate is 0, and elsewhere only in the site type that is named."""
+
+    def inside(model, rate):
+        model.add_reaction("C -> B", rate=rate, name="here", site_types="in")
+
+    def outside(rate, *site_type):
+        """C that are left of 40 out, after 40 in have reacted."""
+        model = cell(C=40)
+        inside(model, 0.0)
+        model.place("C", count=40, site_type="out")
+        with run(lambda v: v.set_rate("here", rate, *site_type), model, at_start=True) as result:
+            return result.counts("C")[-1]
+
+    assert outside(1e5) == 40
+    assert outside(1e5, "out") == 40
+    assert outside(0.0) == 80
+
+
 @IN_SLOTS
 def test_a_start_is_called_once(tmp_path):
     """A run that is stopped goes on, and does not call it again."""

@@ -27,12 +27,12 @@ class ProjectionChoices:
     )  # fmt: skip
     tolerance: float = option(
         1e-8, check=number(lambda x: 0 < x < 1, "a number above 0 and below 1"),
-        doc="Maximum probability that may be lost by the last time, for filters relative to the "
-        "likelihood. If `bound` of the result is larger, a warning appears.",
+        doc="Maximum probability that may be lost by the last time (by `exact_filter` relative "
+        "to the likelihood). If `bound` of the result is larger, a warning appears.",
     )  # fmt: skip
     max_states: int | None = option(
         None, check=whole(1, sys.maxsize),
-        doc="Maximum number of states; they also use at most half of the free memory.",
+        doc="Maximum number of states; their memory is also limited to half of the free memory.",
     )  # fmt: skip
     max_seconds: float = option(
         600.0, check=number(lambda x: 0 < x <= math.inf, "a number above 0"),

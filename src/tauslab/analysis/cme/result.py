@@ -50,7 +50,7 @@ class CmeResult(ArrayResult):
     bound
         f64 ``[time]``: error bound, the sum of `lost` and `rounding`.
     lost
-        f64 ``[time]``: probability that left the set of states, and truncation of series.
+        f64 ``[time]``: probability that left the set of states, and error of truncated series.
     rounding
         f64 ``[time]``: bound on rounding errors.
 

@@ -217,7 +217,7 @@ class FilterKeywords(HiddenKeywords):
         choices=SCHEMES, doc="``systematic``, ``stratified`` or ``multinomial``.",
     )  # fmt: skip
     threshold: float = option(
-        DEFAULT_THRESHOLD, "resample below this effective fraction of n (0.5)",
+        DEFAULT_THRESHOLD, "resample if the effective size is below this fraction of n (0.5)",
         flag="--threshold", group="method", type=float, metavar="PART",
         check=number(lambda x: 0 <= x <= 1, "from 0 to 1"),
         doc="Resample when the effective sample size is below this fraction of n; 1: always.",

@@ -260,15 +260,15 @@ class HybridResult(ArrayResult):
         return self.values(name)
 
     def paid(self, pool: str) -> FloatArray:
-        """Units ``[cell, time]`` that the pool ``part.quantity`` has paid since the start."""
+        """Units ``[cell, time]`` taken by `Hybrid.bill` from the pool ``part.quantity`` so far."""
         return self.values(f"{pool}.paid")
 
     def debt(self, pool: str) -> FloatArray:
-        """Units ``[cell, time]`` that the pool ``part.quantity`` owes."""
+        """Units ``[cell, time]`` that the pool ``part.quantity`` lacked and still owes."""
         return self.values(f"{pool}.debt")
 
     def owing(self) -> dict[str, float]:
-        """Fraction of its bills, over all cells, that a pool with debts owes at the end."""
+        """Unpaid fraction, over all cells at the end, of what each pool with debts had to pay."""
         result = {}
         for part, series in self.parts.items():
             for name in (one for one in series.names if one.endswith(".debt")):

@@ -75,7 +75,7 @@ class DerivativeKeywords:
     """Keywords of `tauslab.sensitivity` and `tauslab.expectation`."""
 
     parameters: Sequence[str] | str | None = option(
-        None, "parameters, or species for initial amounts (all parameters but 0)",
+        None, "parameters, or species for initial amounts (all parameters that are not 0)",
         flag="--parameters", group="model", metavar="A,B", read=names,
         doc="Names of parameters, or of species for their initial amounts; by default all "
         "parameters that are numbers other than 0.",
@@ -96,7 +96,7 @@ class DerivativeKeywords:
         metavar="T1,T2", read=parse_times, doc="Another name of `times`.",
     )  # fmt: skip
     n: int = option(
-        DEFAULT_PAIRS, f"pairs for each parameter, or trajectories with likelihood-ratio "
+        DEFAULT_PAIRS, f"pairs of trajectories for each parameter; likelihood-ratio: trajectories "
         f"({DEFAULT_PAIRS})", flag="-n", group="sampling", type=count,
         check=whole(1, MOST_TRAJECTORIES),
         doc="Number of pairs of trajectories for each parameter; of trajectories for all "
@@ -136,7 +136,7 @@ class SensitivityKeywords(DerivativeKeywords):
 
     _: KW_ONLY
     method: Estimator = option(
-        "coupled", "coupled (default): split coupling; likelihood-ratio: no step",
+        "coupled", "coupled (default): coupled pairs; likelihood-ratio: without a step",
         flag="--method", group="method", choices=METHODS,
         doc="``coupled``: split coupling (Anderson, SIAM J. Numer. Anal. 50, 2237, 2012), the "
         "default. ``likelihood-ratio``: without step and bias, and with more "

@@ -27,7 +27,7 @@ from tauslab.model.lattice.lattice import Lattice
 from tauslab.model.lattice.parts import FACES, MAX_HOP
 from tauslab.model.lattice.placement import Particles, ParticleStart
 from tauslab.model.lattice.site_map import SiteArray, SiteMap
-from tauslab.model.lattice.values import LatticeValues, lattice_values, rates_with
+from tauslab.model.lattice.values import LatticeValues, lattice_values, rates_with, types_of
 
 _MOST_STEPS = 1000  # between two moves of an object
 _MOST_LISTS = 64  # of names, whose numbers are kept
@@ -42,13 +42,14 @@ class LatticeReaction:
     `reactants` are the 0 to 2 species that react, ascending, 2 X as (i, i); `products` those that
     are made, ascending, each as often as it is made.  `rates` ``[site type]`` is the stochastic
     constant of one site in 1/s, 0 where it does not happen: the propensity is rate, rate n,
-    rate n_A n_B or rate n (n - 1) / 2.
+    rate n_A n_B or rate n (n - 1) / 2.  `types` are numbers of the site types that it is given for.
     """
 
     name: str
     reactants: tuple[int, ...]
     products: tuple[int, ...]
     rates: FloatArray
+    types: list[int]
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,14 @@ class LoweredLattice:
         """Stochastic constants ``[reaction, site type]`` per site."""
         shape = (len(self.reactions), len(self.site_types))
         return np.array([one.rates for one in self.reactions], np.float64).reshape(shape)
+
+    @cached_property
+    def reacting(self) -> BoolArray:
+        """Whether the model has a reaction in a site type ``[reaction, site type]``."""
+        result = np.zeros(self.rates.shape, bool)
+        for row, reaction in zip(result, self.reactions, strict=True):
+            row[reaction.types] = True
+        return result
 
     @cached_property
     def numbers(self) -> Numbering:
@@ -373,6 +382,6 @@ def _reactions(model: Lattice, values: LatticeValues) -> tuple[LatticeReaction, 
         return tuple(sorted(number[name] for name in amounts for _ in range(amounts[name])))
 
     return tuple(
-        LatticeReaction(r.name, listed(r.reactants), listed(r.products), rates)
+        LatticeReaction(r.name, listed(r.reactants), listed(r.products), rates, types_of(model, r))
         for r, rates in zip(model.reactions, values.rates, strict=True)
     )

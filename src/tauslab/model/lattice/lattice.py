@@ -90,7 +90,7 @@ class Lattice(Hinting, LatticeData):
     name
         Name of the model in messages and results.
     shape
-        Number of sites along z, y and x.
+        Number of sites along z, y and x, in this order, as in all arrays ``[z, y, x]``.
     spacing
         Edge of a site, in metres.
     step

@@ -247,7 +247,8 @@ def as_shape(shape: Sequence[int]) -> tuple[int, int, int]:
         given, whole = [], []
     if len(whole) != 3 or min(whole) < 1 or whole != given:
         raise ModelError(
-            f"shape = {short(shape)}: three whole numbers from 1 are expected, z, y, x"
+            f"shape = {short(shape)}: three whole numbers from 1 are expected, the numbers of "
+            "sites along z, y and x, in this order"
         )
     if math.prod(whole) > MOST_SITES:
         raise ModelError(f"shape = {short(shape)}: a lattice has at most 2^40 sites")

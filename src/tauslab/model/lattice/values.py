@@ -344,10 +344,15 @@ def _rates_of(
         rate = reaction.site_rate(rate, lattice.site_volume, volume)
         if not np.isfinite(rate):
             raise ModelError(f"{where}: its rate for a site is {rate:g} per second")
-        types = reaction.site_types or lattice.type_names
-        types = (*types, *(one.name for one in lattice.objects if one.within in types))
-        row[[lattice.type_number(name, where) for name in types]] = rate
+        row[types_of(lattice, reaction)] = rate
     return rates
+
+
+def types_of(lattice: LatticeData, reaction: SiteReaction) -> list[int]:
+    """Numbers of the site types for which the model has a reaction, and of what covers them."""
+    types = reaction.site_types or lattice.type_names
+    types = (*types, *(one.name for one in lattice.objects if one.within in types))
+    return [lattice.type_number(name, f"reaction {reaction.name}") for name in types]
 
 
 def _volume(lattice: LatticeData, reaction: SiteReaction, sites_of: IntArray) -> float | None:

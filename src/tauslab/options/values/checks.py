@@ -12,14 +12,17 @@ from tauslab.base.errors import ConfigError, one_of
 from tauslab.base.option_names import assigned, opt
 
 
-def within(option: str, value: object, low: int, high: int, *, key: str = "") -> None:
-    """A `ConfigError` that names an option, unless `value` is whole, from `low` to `high`."""
+def within(option: str, value: object, low: int, high: int, *, key: str = "", of: str = "") -> None:
+    """A `ConfigError` that names an option, unless `value` is whole, from `low` to `high`.
+
+    `of` is what it counts, with " of " before it.
+    """
     value = scalar(value)
     allowed = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not allowed or not low <= value <= high:  # type: ignore[operator]
         shown = repr(value) if isinstance(value, str) else value
         raise ConfigError(
-            f"{assigned(option, key=key)}{shown} is not allowed: a whole number from {low} "
+            f"{assigned(option, key=key)}{shown} is not allowed: a whole number{of} from {low} "
             f"to {high}"
         )
 
@@ -43,9 +46,9 @@ def scalar(value: object) -> object:
     return value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
 
 
-def whole(low: int, high: int) -> Callable[[str, Any], None]:
-    """A check of a whole number from `low` to `high`."""
-    return lambda option, value: within(option, value, low, high)
+def whole(low: int, high: int, of: str = "") -> Callable[[str, Any], None]:
+    """A check of a whole number from `low` to `high`, as of `within`."""
+    return lambda option, value: within(option, value, low, high, of=of)
 
 
 def unless_none(check: Callable[[str, Any], None]) -> Callable[[str, Any], None]:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError
-from tauslab.base.option_names import opt, warn
+from tauslab.base.option_names import opt, said, warn
 from tauslab.options.values.sample_times import sample_times
 
 T = TypeVar("T")
@@ -80,6 +80,17 @@ def some(names: Iterable[str], most: int = 8) -> str:
     """
     listed = list(names)
     return (", ".join(listed[:most]) or "none") + (", ..." if len(listed) > most else "")
+
+
+def formula_hint(text: str, names: Iterable[str]) -> str:
+    """What to do where a formula of recorded `names` is asked for; else nothing.
+
+    >>> formula_hint("A + B", "AB"), formula_hint("C", "AB")
+    ('; a formula is computed from arrays such as result["A"]', '')
+    """
+    used = [one for one in re.split(r"\s*[-+*/]\s*", text) if one in (*names,)]
+    hint = f'; a formula is computed from arrays such as result["{used[0]}"]' if used else ""
+    return said("", hint)
 
 
 def assignments(texts: Sequence[str]) -> dict[str, float]:

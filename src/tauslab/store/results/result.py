@@ -14,6 +14,7 @@ from tauslab.base.door import behind_door
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.opening import at_home
 from tauslab.options.python_values import listed
+from tauslab.options.values.texts import formula_hint
 from tauslab.store.results import columns
 from tauslab.store.results.ensemble_data import EnsembleData, Moments
 from tauslab.store.results.modes import ALPHA, Modes, modes_at
@@ -228,8 +229,11 @@ class Result(EnsembleData):
             return finished_rows(self, dataset, of_row, missing=math.nan)
         if self.summaries and name not in main_quantities(self):
             return self.summary(name)
-        known = ", ".join(self.keys()[:20])
-        raise ConfigError(f"{name!r} is not recorded in {self.name}; it has {known}")
+        known = self.keys()
+        raise ConfigError(
+            f"{name!r} is not recorded in {self.name}; it has {', '.join(known[:20])}"
+            f"{formula_hint(name, known)}"
+        )
 
     def keys(self) -> tuple[str, ...]:
         """Names that ``result[name]`` takes."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.option_names import assigned, opt
-from tauslab.options.values.texts import some
+from tauslab.options.values.texts import formula_hint, some
 from tauslab.store.format.layout import FlatRows
 from tauslab.store.results import columns, of_run
 from tauslab.store.results.columns import Column
@@ -256,5 +256,8 @@ def index_of(result: Recorded, name: str, names: Sequence[str]) -> int:
             f"its value at the end of each trajectory, and mean({name!r}) its mean"
         )
     if name not in names:
-        raise ConfigError(f"{name!r} is not recorded in {result.name}; it has {some(names, 20)}")
+        raise ConfigError(
+            f"{name!r} is not recorded in {result.name}; it has {some(names, 20)}"
+            f"{formula_hint(name, names)}"
+        )
     return names.index(name)

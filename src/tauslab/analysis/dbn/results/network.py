@@ -46,7 +46,7 @@ class Structure:
 
 @dataclass(frozen=True)
 class ProbabilityRows:
-    """The rows of a conditional probability table that occurred, at one step.
+    """Rows of a conditional probability table at one step: combinations of parents that occurred.
 
     `parents` u8 ``[row, parent]`` holds the parents' bins, `probabilities` ``[row, bin]`` are
     of the node after the step.
@@ -209,11 +209,11 @@ class DynamicNetwork:
         return np.broadcast_to(shares, (len(self.times), shares.shape[1]))
 
     def mean(self, name: str) -> FloatArray:
-        """Mean of the interval midpoints over time ``[time]``, as sampled."""
+        """Mean of the sampled trajectories ``[time]``, computed from midpoints of intervals."""
         return self.marginal(name) @ self.midpoints(name)
 
     def rows(self, name: str, step: int) -> ProbabilityRows:
-        """The rows of a variable's table that occurred at a step (from time `step`).
+        """Rows of a variable's table at the step from time `step`, for combinations that occurred.
 
         Raises
         ------
@@ -227,7 +227,7 @@ class DynamicNetwork:
         return self._rows[key]
 
     def table(self, name: str, step: int) -> FloatArray:
-        """Conditional probabilities of a variable at a step, written out.
+        """Conditional probabilities of a variable at a step, as a full array.
 
         One axis per parent, then the intervals of the node. If no trajectory had a combination of
         intervals of the parents, its row is the marginal of the node after the step.

@@ -338,8 +338,8 @@ def _confined_lines(found: list[dict[str, Any]]) -> list[str]:
             lines[-1] += f", D_eff/D = {ratio:.2g} with hop probability {hop:.2g}"
         uneven = unevenness(one["axes"])
         if uneven > SLOW:
-            along = ", ".join(f"{a} {d:.2g}" for a, d in zip("zyx", one["axes"], strict=True))
-            lines[-1] += f"; hops along {along} of D"
+            along = ", ".join(f"{ratio:.2g}" for ratio in one["axes"])
+            lines[-1] += f"; D_eff/D along z, y and x: {along}"
         far = [ratio for _, ratio in one["effective"] if abs(ratio - 1) > SLOW]
         types = repr(one["site_types"] if len(one["site_types"]) > 1 else one["site_types"][0])
         if far:

@@ -15,6 +15,7 @@ from tauslab.base.arrays import FloatArray
 from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.files.opening import reading
 from tauslab.formats.lattice_hdf5 import read_lattice_file
+from tauslab.options.values.texts import formula_hint
 from tauslab.store.checking.lattice import CheckedLattice
 from tauslab.store.lattice.parts import CHECKPOINT, OpenPart, covering, list_parts, open_part
 from tauslab.store.targets import parts_folder
@@ -27,7 +28,10 @@ _SLAB = 1 << 22  # slots read at a time, about
 def species_number(name: str, species: Sequence[str], of: str) -> int:
     """Number of a species; a `ConfigError` where the result `of` has none of that name."""
     if name not in species:
-        raise ConfigError(f"{name!r} is not a species of {of}; it has {', '.join(species)}")
+        raise ConfigError(
+            f"{name!r} is not a species of {of}; it has {', '.join(species)}"
+            f"{formula_hint(name, species)}"
+        )
     return species.index(name)
 
 
