@@ -243,7 +243,7 @@ def _executed(network: Network, group: list[_Timed]) -> list[_Timed] | None:
     rules = network.rule_expressions()
     if not any(disturbs(a.values, b.values, rules) for a, b in itertools.combinations(group, 2)):
         return group
-    homes = {species.compartment for species in network.species.values()} - {None}
+    homes = {species.compartment for species in network.species.values() if species.compartment}
     sizes = {name for home in homes for name in symbols(rules.get(home, Symbol(home)))}
     if any(event.values.keys() & sizes for event in group):
         return None  # then what a concentration is depends on which comes first

@@ -368,6 +368,7 @@ class NetworkData:
     amount_unit: str = field(default="molecules", compare=False)
     time_unit: str = field(default="", compare=False)
     count_unit: str = field(default="molecules", compare=False)
+    read_at_start: dict[str, set[str]] = field(default_factory=dict, compare=False)
     _reaction_names: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     _unnamed: dict[object, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 
