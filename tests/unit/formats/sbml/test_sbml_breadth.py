@@ -236,6 +236,8 @@ def test_values_computed_from_an_amount_follow_it_or_are_given_too(tmp_path: Pat
         ts.run(network, n=2, initial={"X": [50, 60]}, **options)
     with pytest.raises(ConfigError, match="p is computed from it and would not follow"):
         ts.cme(network, times=[0, 1], initial={"X": "poisson(5)"}, set={"Y": 1})
+    with pytest.raises(ConfigError, match=never):
+        ts.Ensemble(network, 4, set={"X": 50}, seed=1)
     first = ts.run(network, **options)  # p stays what it was where a run goes on
     assert ts.run(network, initial=first, **options).mean("X") == pytest.approx([30, 50])
     result = ts.run(network, set={"p": 100, "q": 300}, sweep={"X": [50, 60]}, **options)
