@@ -28,6 +28,7 @@ from tauslab.options.python_values import numbers_by_name
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.initial_counts import initial_distributions
 from tauslab.options.values.sample_times import sample_times
+from tauslab.runner.ensemble.initial import require_followed
 
 
 @checks_keywords
@@ -87,6 +88,7 @@ def population(
     dividing = Division(network, given.division, given.partition or {})
     steps: dict[str, Any] = {} if given.max_steps is None else {"max_steps": given.max_steps}
     rows = numbers_by_name("set", given.set)
+    require_followed(network, rows, rows)
     initial = initial_distributions(given.initial, network, rows)
     for name, row in rows.items():
         if np.shape(row) not in ((), (given.cells,)):

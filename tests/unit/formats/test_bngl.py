@@ -271,6 +271,7 @@ def test_lines_may_be_joined_and_commented() -> None:
         ("if((p > 1) && (p < 2), 10, 20)", 20.0),
         ("sign(-p)", -1.0),
         ("asinh(p)", math.asinh(2.0)),
+        ("asinh(-1e8)", math.asinh(-1e8)),
         ("acosh(p)", math.acosh(2.0)),
         ("atanh(p/4)", math.atanh(0.5)),
         ("10^-p", 0.01),

@@ -27,6 +27,7 @@ from tauslab.model.network.diagnosis.events import warn_of_model
 from tauslab.model.network.network import Network
 from tauslab.options.values.definition import check_values
 from tauslab.options.values.initial_counts import initial_distributions
+from tauslab.runner.ensemble.initial import require_followed
 from tauslab.runner.ensemble.task import with_settings
 
 _SMALLEST_START = 1e-18  # probability of a first state, below which it counts as lost
@@ -47,6 +48,7 @@ def lowered_counts(
     require_support(without_missing(network, values.keys()), "ssa")
     if not network.species:
         raise ModelError(f"{network.name} has no species: there is nothing to solve")
+    require_followed(network, values, values)
     network = with_settings(network, values)
     network.validate()
     parameters = network.parameter_values()

@@ -55,6 +55,7 @@ from tauslab.options.values.initial_counts import (
     require_one_of_two,
 )
 from tauslab.runner.ensemble.breaks import BreaksAhead
+from tauslab.runner.ensemble.initial import require_followed
 from tauslab.store.format.schema import STATUS_NAMES, STATUS_VALUES
 from tauslab.store.state import State
 
@@ -154,6 +155,8 @@ class Ensemble:
         )  # fmt: skip
         rows = numbers_by_name("set", set)
         self._require_names(rows, "set")
+        if isinstance(model, Network):
+            require_followed(model, rows, rows)
         self.seed = agreed_seed(seed, lambda: None, self._comm)
         steps = {} if max_steps is None else {"max_steps": whole(max_steps)}
         self._options = Options(

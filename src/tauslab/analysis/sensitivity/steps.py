@@ -16,6 +16,7 @@ from tauslab.model.expressions.infix import as_expression
 from tauslab.model.network.network import Network
 from tauslab.model.network.parts import Rule
 from tauslab.options.values.texts import some
+from tauslab.runner.ensemble.initial import require_followed
 from tauslab.runner.ensemble.task import with_settings
 
 DIFFERENCES = ("centred", "forward", "backward")
@@ -63,6 +64,7 @@ def chosen_names(network: Network, names: Sequence[str] | None) -> tuple[str, ..
             )
     if not names or len(set(names)) < len(names):
         raise ConfigError(f"{opt('parameters')}: one name or more, each once")
+    require_followed(network, names, names, "parameters")
     return tuple(names)
 
 

@@ -18,6 +18,7 @@ from tauslab.exchange.petab.tables import Given, Tables
 from tauslab.exchange.sedml.targets import SedmlTarget, expression_of, settable
 from tauslab.model.network.network import Network
 from tauslab.options.methods import ODE
+from tauslab.runner.ensemble.initial import require_followed
 
 _READ = "petab_"
 _MOST_NUMBERS = 1 << 24  # of samples in one launch
@@ -142,6 +143,9 @@ class ConditionRuns:
         for name, given in table.items():
             if name in network.species:
                 result[name] = self._amount(name, self.number(given, values), result)
+        if first:
+            amounts = result.keys() & network.species.keys()
+            require_followed(network, amounts, result, f"condition {condition}:")
         return result
 
     def _amount(
@@ -282,6 +286,7 @@ class ConditionRuns:
         collected = {name: np.full((count, len(times)), np.nan) for name in names}
         if not good.any():
             return collected
+        network = replace(network, read_at_start={})  # `_settings` looks at it
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of trajectories that end early, which are NaN
             result = run_ensemble(

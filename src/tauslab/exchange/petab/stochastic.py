@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,8 @@ class ConditionFilter:
         formulas: Mapping[str, tuple[PetabFormula, PetabFormula]],
         recorded: Mapping[str, str],
     ) -> None:
-        self._network, self._rows, self._recorded = network, rows, recorded
+        self._network = replace(network, read_at_start={})  # the courses' settings look at it
+        self._rows, self._recorded = rows, recorded
         self._observables, self._formulas = observables, formulas
         self._times = np.array(sorted({row.time for row in rows}))
 

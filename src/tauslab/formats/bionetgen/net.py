@@ -57,9 +57,14 @@ def balanced_sum(terms: list[Expression]) -> Expression:
     return terms[0] if terms else Number(0.0)
 
 
-def _log_of_sum(x: Expression, function: str) -> Expression:
-    """log(x + sqrt(x^2 +- 1)): the inverse of sinh (add) or of cosh (sub)."""
-    return call("log", call("add", x, call("sqrt", call(function, call("mul", x, x), 1.0))))
+def _asinh(x: Expression) -> Expression:
+    root = call("sqrt", call("add", call("mul", x, x), 1.0))  # near -x where x is far below 0
+    below = call("neg", call("log", call("sub", root, x)))
+    return call("if", call("lt", x, 0.0), below, call("log", call("add", x, root)))
+
+
+def _acosh(x: Expression) -> Expression:
+    return call("log", call("add", x, call("sqrt", call("sub", call("mul", x, x), 1.0))))
 
 
 def _atanh(x: Expression) -> Expression:
@@ -82,8 +87,8 @@ FUNCTIONS: Mapping[str, Builder] = {
     "log2": _one(lambda x: call("div", call("log", x), math.log(2.0))),
     "rint": _one(lambda x: call("floor", call("add", x, 0.5))),
     "sign": _one(lambda x: call("sub", call("gt", x, 0.0), call("lt", x, 0.0))),
-    "asinh": _one(lambda x: _log_of_sum(x, "add")),
-    "acosh": _one(lambda x: _log_of_sum(x, "sub")),
+    "asinh": _one(_asinh),
+    "acosh": _one(_acosh),
     "atanh": _one(_atanh),
     "sum": _sum,
     "avg": lambda arguments: call("div", _sum(arguments), len(arguments)),

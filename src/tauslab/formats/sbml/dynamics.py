@@ -12,7 +12,15 @@ from typing import Any
 from tauslab.formats.sbml.event_order import timed_events
 from tauslab.formats.sbml.mathml import MathReader
 from tauslab.formats.sbml.text import each
-from tauslab.model.expressions.expression import Expression, Number, Symbol, call, draws_in, symbols
+from tauslab.model.expressions.expression import (
+    Expression,
+    Number,
+    Symbol,
+    call,
+    draws_in,
+    substitute,
+    symbols,
+)
 from tauslab.model.expressions.time_relations import folded
 from tauslab.model.network.network import Event, Feature, Network, TimedEvent
 from tauslab.model.network.parts import Doubt, draw_refused
@@ -74,10 +82,12 @@ def _keeps_a_concentration(
     """
     moved = {name for other in events if other is not event for name in other.assignments}
     if event.delay is not None:
-        moved |= network.rates.keys() | event.assignments.keys()
+        moved |= {name for name, species in network.species.items() if not species.fixed}
+        moved |= network.rates.keys() | event.assignments.keys() | {"time"}
+    rules = network.rule_expressions()
     for name in event.assignments if event.early else ():
         volume = size(name) if network.species[name].compartment is not None else None
-        if volume is not None and symbols(volume) & moved:
+        if volume is not None and symbols(substitute(volume, rules)) & moved:
             why = f"it keeps a concentration of {name}, and the size of its compartment changes"
             network.add_feature(Feature("event", f"event {event.name}", why))
             return True

@@ -19,14 +19,14 @@ from tauslab.model.expressions.expression import (
     Call,
     Expression,
     Number,
+    Symbol,
     arguments_first,
     call,
-    substitute,
     symbols,
 )
 from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.time_relations import Relation, folded, relation_of
-from tauslab.model.network.diagnosis.events import trigger_holds
+from tauslab.model.network.diagnosis.events import disturbs, trigger_holds
 from tauslab.model.network.network import Event, Network, TimedEvent
 from tauslab.model.network.parts import Doubt
 
@@ -241,9 +241,10 @@ def _delayed(time: Expression, delay: Expression) -> Expression:
 def _executed(network: Network, group: list[_Timed]) -> list[_Timed] | None:
     """Events of one time as the network is to have them."""
     rules = network.rule_expressions()
-    if not any(_disturbs(a, b, rules) for a, b in itertools.combinations(group, 2)):
+    if not any(disturbs(a.values, b.values, rules) for a, b in itertools.combinations(group, 2)):
         return group
-    sizes = {species.compartment for species in network.species.values()}
+    homes = {species.compartment for species in network.species.values() if species.compartment}
+    sizes = {name for home in homes for name in symbols(rules.get(home, Symbol(home)))}
     if any(event.values.keys() & sizes for event in group):
         return None  # then what a concentration is depends on which comes first
     apart = not any(a.values.keys() & b.values.keys() for a, b in itertools.combinations(group, 2))
@@ -283,7 +284,7 @@ def _disturb_by_chance(network: Network, events: Sequence[_Timed]) -> bool:
         if symbols(event.time) <= values.keys() and (time := evaluate(event.time, values)) > 0:
             result.setdefault(time, []).append(event)
     return any(
-        one.time != other.time and _disturbs(one, other, rules)
+        one.time != other.time and disturbs(one.values, other.values, rules)
         for together in result.values()
         for one, other in itertools.combinations(together, 2)
     )
@@ -294,13 +295,3 @@ def _parameter_values(network: Network) -> dict[str, float]:
         return network.parameter_values()
     except ModelError:  # what is missing is refused by name elsewhere
         return {}
-
-
-def _disturbs(one: _Timed, other: _Timed, rules: Mapping[str, Expression]) -> bool:
-    """Return whether the order of two events matters: one sets what the other sets or reads."""
-    sets = one.values.keys(), other.values.keys()
-    reads = [
-        {name for tree in event.values.values() for name in symbols(substitute(tree, rules))}
-        for event in (one, other)
-    ]
-    return bool(sets[0] & sets[1] or sets[0] & reads[1] or sets[1] & reads[0])

@@ -305,8 +305,11 @@ def _area(kind: str, x: Expression) -> Expression:
         ratio = call("div", call("add", 1.0, x), call("sub", 1.0, x))
         return call("mul", 0.5, call("log", ratio))
     square = call("mul", x, x)
-    inside = call("add" if kind == "FUNCTION_ARCSINH" else "sub", square, 1.0)
-    return call("log", call("add", x, call("sqrt", inside)))
+    if kind == "FUNCTION_ARCCOSH":
+        return call("log", call("add", x, call("sqrt", call("sub", square, 1.0))))
+    root = call("sqrt", call("add", square, 1.0))  # near -x where x is far below 0
+    below = call("neg", call("log", call("sub", root, x)))
+    return call("if", call("lt", x, 0.0), below, call("log", call("add", x, root)))
 
 
 def _binary(kind: str, x: Expression, y: Expression) -> Expression | None:

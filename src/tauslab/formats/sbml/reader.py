@@ -391,6 +391,7 @@ class _SbmlReader:
         network = self._network
         trees = {name: species.initial for name, species in network.species.items()}
         trees |= {name: rule.expression for name, rule in network.rules.items()}
+        rules = network.rule_expressions()
         unused, unit_size = [], []
         for name, tree in list(network.parameters.items()):
             missing = isinstance(tree, Number) and math.isnan(tree.value)
@@ -405,6 +406,8 @@ class _SbmlReader:
                 unused.append(name)
             elif name in self._assignments:
                 network.parameters[name] = _without(tree, {"time": Number(0.0), **trees}, name)
+                if used := symbols(substitute(tree, rules)) & network.species.keys():
+                    network.read_at_start[name] = used
         if unit_size:
             network.notes.append(f"no size is given, 1 is taken: compartment {shorten(unit_size)}")
         if unused:

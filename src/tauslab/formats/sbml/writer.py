@@ -22,13 +22,11 @@ from tauslab.formats.text_files import write_text
 from tauslab.model.expressions.expression import (
     Expression,
     Number,
-    Symbol,
-    call,
     symbols,
     to_text,
     written_size,
 )
-from tauslab.model.network.parts import Event, NetworkData, Reaction, Species, TimedEvent, unit_in
+from tauslab.model.network.parts import Event, NetworkData, Reaction, Species, as_events, unit_in
 
 _CORE = "http://www.sbml.org/sbml/level3/version2/core"
 _DISTRIB = "http://www.sbml.org/sbml/level3/version1/distrib/version1"
@@ -230,33 +228,23 @@ class _Writer:
         )
 
     def _events(self) -> Iterator[str]:
-        count = len(self._network.events)
-        for index, event in enumerate(self._network.events):
-            yield self._event(event, count - index)
+        return map(self._event, as_events(self._network.events))
 
-    def _event(self, event: TimedEvent | Event, place: int) -> str:
-        """An event; those at times come in the order in which they are listed."""
-        timed = isinstance(event, TimedEvent)
-        if isinstance(event, TimedEvent):
-            trigger = self._math(call("ge", Symbol("time"), event.time))
-            order: tuple[Expression | None, Expression | None] = (Number(float(place)), None)
-            initial, persistent, early = True, True, False
-        else:
-            trigger, order = self._math(event.trigger), (event.priority, event.delay)
-            initial, persistent, early = event.initial, event.persistent, event.early
+    def _event(self, event: Event) -> str:
         extra = "".join(
-            f"<{tag}>{mathml(tree) if timed else self._math(tree)}</{tag}>"
-            for tag, tree in zip(("priority", "delay"), order, strict=True)
+            f"<{tag}>{self._math(tree)}</{tag}>"
+            for tag, tree in (("priority", event.priority), ("delay", event.delay))
             if tree is not None
         )
         assignments = "".join(
             f'<eventAssignment variable="{name}">{self._math(tree)}</eventAssignment>'
             for name, tree in event.assignments.items()
         )
+        early, initial, persistent = map(_word, (event.early, event.initial, event.persistent))
         return (
-            f'<event id="{self._free(event.name)}" useValuesFromTriggerTime="{_word(early)}">'
-            f'<trigger initialValue="{_word(initial)}" persistent="{_word(persistent)}">'
-            f"{trigger}</trigger>{extra}"
+            f'<event id="{self._free(event.name)}" useValuesFromTriggerTime="{early}">'
+            f'<trigger initialValue="{initial}" persistent="{persistent}">'
+            f"{self._math(event.trigger)}</trigger>{extra}"
             f"<listOfEventAssignments>{assignments}</listOfEventAssignments></event>"
         )
 

@@ -36,7 +36,8 @@ from tauslab.model.expressions.mass_action import recognise
 from tauslab.model.expressions.time_relations import Switches, is_stepwise
 from tauslab.model.expressions.unfolding import unfold
 from tauslab.model.network.diagnosis.time_breaks import steps_of
-from tauslab.model.network.network import Event, Network, Reaction, TimedEvent
+from tauslab.model.network.network import Event, Network, Reaction
+from tauslab.model.network.parts import as_events
 from tauslab.model.network.past import Past
 
 _ORDERINGS = ("lt", "le", "gt", "ge")
@@ -419,12 +420,10 @@ class _NetworkLowering:
 
     def dynamics(self) -> Dynamics:
         """Events, and then the times at which relations change that all laws have."""
-        only_times = all(isinstance(event, TimedEvent) for event in self.network.events)
         events = []
-        for place, event in enumerate(self.network.events):
+        for event in as_events(self.network.events):
             with _naming(f"event {event.name}"):
-                # Events at times come in the order in which they are listed.
-                events.append(self.event(as_event(event, -float(place) if only_times else None)))
+                events.append(self.event(event))
         reals = tuple((self.number[name], self.start_of(name)) for name in self.reals)
         flows = []
         for name, tree in self.network.rates.items():
@@ -682,15 +681,6 @@ def jumps_within(network: LoweredNetwork) -> bool:
         or relations_of_flows(network)
         or any(reaction.completions for reaction in network.reactions)
     )
-
-
-def as_event(event: TimedEvent | Event, priority: float | None = None) -> Event:
-    """An event at a time as one with a trigger, which finds its values when it is executed."""
-    if isinstance(event, Event):
-        return event
-    trigger = call("ge", Symbol("time"), event.time)
-    order = None if priority is None else Number(priority)
-    return Event(event.name, trigger, event.assignments, priority=order, early=False)
 
 
 def _operation(function: str, arguments: tuple[Law, ...]) -> Operation:

@@ -17,7 +17,6 @@ import numpy as np
 from tauslab.base.arrays import FloatArray, Int32Array
 from tauslab.base.errors import ModelError
 from tauslab.base.option_names import opt
-from tauslab.kernels.network.lowering import as_event
 from tauslab.kernels.ode.graph import COMPARISONS, RUNNING, ExpressionGraph
 from tauslab.model.expressions.expression import (
     PAST,
@@ -36,6 +35,7 @@ from tauslab.model.expressions.host_math import evaluate
 from tauslab.model.expressions.time_relations import Switches, is_step_of_time
 from tauslab.model.expressions.time_tables import just_after
 from tauslab.model.network.network import Event, Network, Reaction, TimedEvent
+from tauslab.model.network.parts import as_events
 from tauslab.model.network.past import read_with
 
 
@@ -236,7 +236,7 @@ class _OdeLowering:
         triggered: tuple[OdeStateEvent, ...] = ()
         switches = Switches(self.changes_by_events_only, [*moving])
         if moving or self.looks_back or any(isinstance(one, Event) for one in network.events):
-            triggered = tuple(self.triggered(as_event(e), switches) for e in network.events)
+            triggered = tuple(self.triggered(one, switches) for one in as_events(network.events))
         else:
             timed = [event for event in network.events if isinstance(event, TimedEvent)]
             events = tuple(self.event(event) for event in timed)

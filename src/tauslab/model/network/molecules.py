@@ -127,7 +127,7 @@ def _scaled(network: Network, per_unit: float, *, chosen: bool) -> Network:
     result = Network(network.name)
     result.t_end, result.labels = network.t_end, network.labels
     result.source_path, result.source_text = network.source_path, network.source_text
-    result.time_unit = network.time_unit
+    result.time_unit, result.read_at_start = network.time_unit, network.read_at_start
     settled = (*_KINDS, "mass") if chosen else _KINDS
     result.features = [feature for feature in network.features if feature.kind not in settled]
     result.parameters = {**network.parameters, factor: Number(per_unit)}

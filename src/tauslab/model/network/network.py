@@ -119,6 +119,8 @@ class Network(Hinting, NetworkData):
         Units for pictures, such as ``nmol`` and ``min``; empty if unknown.
     count_unit
         Meaning of a count, ``molecules`` unless chosen otherwise (`tauslab.in_molecules`).
+    read_at_start
+        Species from whose initial amounts a file computes a parameter, by parameter.
     source_digest
         SHA-256 of the original file, in a network that was read from a result.
 
@@ -292,8 +294,8 @@ class Network(Hinting, NetworkData):
             the following ones require `trigger`.
         priority
             Of several events at one time, the event with the highest priority executes first,
-            equal ones in random order, events without a priority last. Computed again before each
-            execution.
+            equal ones in random order, then events with `time` in the order of the list, and last
+            events without a priority. Computed again before each execution.
         persistent
             Whether the event executes even if the trigger becomes false during the delay.
         initial

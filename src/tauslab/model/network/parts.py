@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from tauslab.base.errors import ModelError
-from tauslab.model.expressions.expression import Expression, draws_in
+from tauslab.model.expressions.expression import Expression, Number, Symbol, call, draws_in
 from tauslab.model.expressions.infix import as_expression
 from tauslab.model.names import require_mapping
 from tauslab.model.network.counts import meant
@@ -21,6 +21,7 @@ Part = TypeVar("Part")
 DRAWN = "its math draws random numbers"
 LOOKS_BACK = "its math uses a delay"
 DELAYED = "it completes after a delay"
+_AFTER_ALL = -1e300  # a priority below all that models have
 _UNIT = re.compile(r"its (?:substance|extent) unit is '(\w+)'(?: \((.*)\))?\Z", re.DOTALL)
 
 
@@ -176,6 +177,22 @@ class Event:
             delay=None if self.delay is None else change(self.delay),
             priority=None if self.priority is None else change(self.priority),
         )
+
+
+def as_events(events: Sequence[TimedEvent | Event]) -> Iterator[Event]:
+    """Events, of which those at times have triggers and find their values when they are executed.
+
+    These come in the order in which they are listed, after all events that have a priority.
+    """
+    only_times = all(isinstance(event, TimedEvent) for event in events)
+    for place, event in enumerate(events):
+        if isinstance(event, TimedEvent):
+            order = -float(place) if only_times else _AFTER_ALL * (1.0 + place * 2.0**-20)
+            trigger = call("ge", Symbol("time"), event.time)
+            priority = Number(order)
+            yield Event(event.name, trigger, event.assignments, priority=priority, early=False)
+        else:
+            yield event
 
 
 @dataclass(frozen=True)
@@ -368,6 +385,7 @@ class NetworkData:
     amount_unit: str = field(default="molecules", compare=False)
     time_unit: str = field(default="", compare=False)
     count_unit: str = field(default="molecules", compare=False)
+    read_at_start: dict[str, set[str]] = field(default_factory=dict, compare=False)
     _reaction_names: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     _unnamed: dict[object, str] = field(default_factory=dict, init=False, repr=False, compare=False)
 

@@ -67,12 +67,17 @@ def _require_independent(drawn: Collection[str], network: Network, given: Collec
     Kernels compute those that the model draws, and those that follow from them, so these follow.
     """
     rules, follow = network.rule_expressions(), {*given, *network.drawn_amounts()}
-    for name, species in network.species.items():
-        used = symbols(substitute(species.initial, rules)) & set(drawn)
-        if used and name not in follow:
+    reads = {
+        f"the initial amount of {name}": symbols(substitute(species.initial, rules))
+        for name, species in network.species.items()
+        if name not in follow
+    }
+    reads |= {name: used for name, used in network.read_at_start.items() if name not in follow}
+    for what, names in reads.items():
+        if used := names & set(drawn):
             raise ConfigError(
-                f"initial {min(used)}: the initial amount of {name} is computed from it and would "
-                f"not follow: give {name} too"
+                f"initial {min(used)}: {what} is computed from it and would not follow: give "
+                f"{what.split()[-1]} too"
             )
 
 

@@ -14,6 +14,7 @@ from tauslab.base.errors import ConfigError
 from tauslab.base.option_names import opt, warn
 from tauslab.model.network.network import Network
 from tauslab.options.python_values import numbers
+from tauslab.options.sweep import column_of
 from tauslab.options.values.texts import some
 from tauslab.store.results.open import open_result
 from tauslab.store.results.result import Result
@@ -56,11 +57,30 @@ def initial_amounts(
                 )
             if name in known:
                 raise ConfigError(f"{opt('initial', key=name)}: {name} is also set: choose one")
+        require_followed(network, table, {*table, *known}, "initial")
         return table
     raise ConfigError(
         f"{opt('initial')} takes a result, its path or amounts by species, not "
         f"{type(initial).__name__}"
     )
+
+
+def require_followed(
+    network: Network, names: Collection[str], given: Collection[str], option: str = "set"
+) -> None:
+    """Refuse initial amounts of `names` from which a file computes parameters that are not `given`.
+
+    Raises
+    ------
+    ConfigError
+        The parameter would keep the value that follows from the amount of the file.
+    """
+    for parameter, used in network.read_at_start.items():
+        if parameter not in given and (moved := used & set(names)):
+            raise ConfigError(
+                f"{column_of(option, min(moved))}: the model computes {parameter} from the initial "
+                f"amount of {min(moved)}, and it would not follow: give {parameter} too"
+            )
 
 
 def _last_states(

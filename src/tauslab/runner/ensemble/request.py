@@ -23,7 +23,7 @@ from tauslab.runner.ensemble.from_file import (
     times_to_append,
     times_to_resume,
 )
-from tauslab.runner.ensemble.initial import initial_amounts
+from tauslab.runner.ensemble.initial import initial_amounts, require_followed
 
 _KEYWORDS = frozenset(one.name for one in fields(NetworkKeywords))
 _PLAIN = {one.name for kind in (CommonChoices, EnsembleChoices) for one in fields(kind)}
@@ -78,6 +78,7 @@ def ensemble_options(
     known = numbers_by_name("set", keywords.set)
     values = {} if initial is None else initial_amounts(network, initial, known, keywords.seed)
     values |= known
+    require_followed(network, known, values)
     sample = Sampling.parse(_texts(keywords.sample))
     n = default_n(method, values, sample, equations_alone=network.counts_nothing())
     n = n if keywords.n is None else whole(keywords.n)

@@ -79,6 +79,7 @@ from tauslab.options.record import SAMPLED, STATE, Record
 from tauslab.options.sweep import Design, Sweep, column_of
 from tauslab.options.values.texts import some
 from tauslab.runner.ensemble.breaks import breaks_of, depending, moving_breaks
+from tauslab.runner.ensemble.initial import require_followed
 from tauslab.store.format.versions import (
     BESIDE_NOISE,
     CLOCKS,
@@ -886,6 +887,7 @@ def choose_values(
         options = replace(options, sweep=options.sweep.draw(options.seed))
     if isinstance(options.sweep, Sweep):
         rows = options.sweep.columns()
+        require_followed(network, rows, {*rows, *options.set}, options.sweep.origin)
         network = with_settings(network, rows, options.sweep.origin)
         return network, options, rows, options.sweep.points
     rows = {k: np.asarray(v, np.float64) for k, v in options.set.items() if np.ndim(v) == 1}

@@ -24,7 +24,7 @@ from sbml_factory import (
 )
 
 import tauslab as ts
-from tauslab.base.errors import ModelError
+from tauslab.base.errors import ConfigError, ModelError
 from tauslab.formats.sbml.reader import read_sbml
 from tauslab.model.expressions.expression import looks_back
 from tauslab.model.expressions.host_math import evaluate
@@ -208,6 +208,41 @@ def test_delays_of_what_moves(tmp_path: Path, what: str, by_ssa: bool) -> None:
 
 
 # ---------------------------------------------------------------- no math, no species, Level 1
+
+
+def test_values_computed_from_an_amount_follow_it_or_are_given_too(tmp_path: Path) -> None:
+    """In SBML, p = 2 X, and Y = X + 1 at the start; setting X left p at 20."""
+    assigned = "".join(
+        f'<initialAssignment symbol="{name}">{mathml(formula)}</initialAssignment>'
+        for name, formula in {"p": "2*v", "q": "k*p", "Y": "X + 1"}.items()
+    )
+    values = parameter("k", 3.0) + "".join(parameter(name) for name in "pq")
+    lists = (
+        ("listOfParameters", values + parameter("v", constant=False)),
+        ("listOfInitialAssignments", assigned),
+        ("listOfRules", f'<assignmentRule variable="v">{mathml("X")}</assignmentRule>'),
+    )
+    text = model(
+        species=species("X") + species("Y"), listed=lists, reactions=reaction("R", "p", "", "X")
+    )
+    network = read_text(tmp_path, text)
+    never = "computes [pq] from the initial amount of X, and it would not follow"
+    options = {"method": "ode", "times": [0.0, 1.0], "device": "cpu"}
+    with pytest.raises(ConfigError, match=never):
+        ts.run(network, set={"X": 50}, **options)
+    with pytest.raises(ConfigError, match=never):
+        ts.run(network, sweep={"X": [50, 60]}, **options)
+    with pytest.raises(ConfigError, match=never):
+        ts.run(network, n=2, initial={"X": [50, 60]}, **options)
+    with pytest.raises(ConfigError, match="p is computed from it and would not follow"):
+        ts.cme(network, times=[0, 1], initial={"X": "poisson(5)"}, set={"Y": 1})
+    with pytest.raises(ConfigError, match=never):
+        ts.Ensemble(network, 4, set={"X": 50}, seed=1)
+    first = ts.run(network, **options)  # p stays what it was where a run goes on
+    assert ts.run(network, initial=first, **options).mean("X") == pytest.approx([30, 50])
+    result = ts.run(network, set={"p": 100, "q": 300}, sweep={"X": [50, 60]}, **options)
+    assert result.mean("X") == pytest.approx(np.array([[50, 150], [60, 160]]))
+    assert result.mean("Y")[:, 0] == pytest.approx([51, 61])
 
 
 def test_elements_without_math_do_nothing(tmp_path: Path) -> None:

@@ -173,6 +173,60 @@ def test_order_that_is_not_known_is_left_to_the_run(tmp_path):
         require_support(actual, "tau")
 
 
+def test_events_that_only_values_of_the_run_put_at_one_time_are_refused(tmp_path):
+    """In SBML x ends as 1, of the lower priority, and y and z are exchanged."""
+    moved = network_of(
+        tmp_path,
+        event("low", "time >= T", {"x": "1"}, more=priority("1")),
+        event("high", "time >= 1", {"x": "2"}, more=priority("10")),
+    )
+    exchanged = network_of(
+        tmp_path, event("a", "time >= T", {"x": "y"}), event("b", "time >= 1", {"y": "x"})
+    )
+    both = "both come at time 1 with the values of this run"
+    for network in (moved, exchanged):
+        for method in ("ode", "ssa"):
+            with pytest.raises(ModelError, match=both):
+                ts.run(network, method=method, n=1, times=[0, 2], seed=1, set={"T": 1.0})
+        with pytest.raises(ModelError, match=both):
+            ts.run(network, method="ode", times=[0, 2], sweep={"T": [1.0, 2.0]})
+        with pytest.warns(UserWarning, match="the run ends at 0.5"):
+            ts.run(network, method="ode", n=1, times=[0, 0.5], seed=1, set={"T": 1.0})
+    alone = network_of(
+        tmp_path, event("a", "time >= T", {"x": "5"}), event("b", "time >= 1", {"y": "6"})
+    )
+    result = ts.run(alone, method="ode", n=1, times=[0, 2], seed=1, set={"T": 1.0})
+    assert result.amounts(["x", "y"])[0, -1].tolist() == [5, 6]
+
+
+@pytest.mark.parametrize(
+    ("rule", "events"),
+    [  # the size 1 + time, when the value is computed and when it is set
+        ("1 + time", (event("a", "time >= 1", {"S": "3"}, more=delay("2")),)),
+        ("1 + y", (event("a", "time >= 1", {"S": "3"}, more=delay("2")),)),
+        (
+            "y",  # the size is 5 when the second sets 3: an amount of 15, not of 6
+            (
+                event("a", "time >= 1", {"y": "5"}, more=priority("2")),
+                event("b", "time >= 1", {"S": "3"}, more=priority("1")),
+            ),
+        ),
+    ],
+)
+def test_a_concentration_kept_while_a_rule_moves_the_size_is_refused(tmp_path, rule, events):
+    rules = f'<assignmentRule variable="c">{mathml(rule)}</assignmentRule>'
+    rules += f'<rateRule variable="y">{mathml("0")}</rateRule>'
+    lists = (
+        ("listOfParameters", parameter("y", 2.0, constant=False)),
+        ("listOfRules", rules),
+        ("listOfEvents", "".join(events)),
+    )
+    text = model(species=species("S", only="false"), listed=lists)
+    network = read_text(tmp_path, text.replace('size="1" constant="true"', 'constant="false"'))
+    with pytest.raises(ModelError, match="it keeps a concentration of S"):
+        require_support(network, "ode")
+
+
 def test_a_sample_at_the_time_of_a_strict_trigger_is_the_state_before(tmp_path):
     """And an event just after time 0 comes; a parameter that events set may be negative."""
     actual = network_of(

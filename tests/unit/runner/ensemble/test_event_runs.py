@@ -121,3 +121,25 @@ def test_sweeps_and_until_give_the_bits_of_plain_runs(tmp_path, method, moves):
     n = actual.n
     assert 10 < n < 5000
     assert lines(actual) == lines(ts.run(net, n=n, **more))
+
+
+@pytest.mark.parametrize("method", ["ode", "ssa", "tau"])
+@pytest.mark.parametrize("beside", [True, False])
+def test_events_at_one_time_come_in_the_order_of_the_list(method, beside, tmp_path):
+    """X = 3 + 1, Y = 4 + 1, Y = 2 * 5; it was chance beside an event with a trigger."""
+    net = ts.Network("listed")
+    net.add_species("X", 10)
+    net.add_species("Y", 3)
+    net.add_parameter("T", 1.0)
+    net.add_reaction("X ->", rate=1e-12)
+    net.add_event("first", time=1.0, assignments={"X": "Y + 1"})
+    net.add_event("second", time=1.0, assignments={"Y": "X + 1"})
+    net.add_event("third", time="T", assignments={"Y": "2 * Y"})
+    if beside:
+        net.add_event("never", trigger="X < -1", assignments={"X": "0"})
+    net.to_sbml(tmp_path / "listed.xml")
+    for one in (net, ts.read(tmp_path / "listed.xml")):
+        result = ts.run(one, method=method, n=8, times=[0, 2], seed=1, device="cpu", quiet=True)
+        assert result.mean("X")[-1] == pytest.approx(4)
+        assert result.mean("Y")[-1] == pytest.approx(10)
+        result.close()

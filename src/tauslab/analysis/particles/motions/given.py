@@ -11,7 +11,7 @@ import numpy as np
 
 from tauslab.analysis.particles.motions.motion import beside
 from tauslab.base.arrays import FloatArray
-from tauslab.kernels.network.lowering import LoweredNetwork, as_event
+from tauslab.kernels.network.lowering import LoweredNetwork
 from tauslab.model.expressions.expression import (
     Call,
     Expression,
@@ -21,6 +21,7 @@ from tauslab.model.expressions.expression import (
     symbols,
 )
 from tauslab.model.network.network import Network
+from tauslab.model.network.parts import as_events
 from tauslab.options.ensemble import Options
 from tauslab.runner.ensemble.task import NetworkTask
 
@@ -141,7 +142,7 @@ def behind_exponents(network: Network) -> frozenset[str]:
     """Names of what exponents use: a whole one that is a number has other bits than a power."""
     trees = {**network.rule_expressions(), **network.parameters}
     each = [*trees.values(), *network.rates.values(), *(r.law for r in network.reactions)]
-    for event in map(as_event, network.events):
+    for event in as_events(network.events):
         each += [event.trigger, *event.assignments.values()]
         each += [tree for tree in (event.delay, event.priority) if tree is not None]
     powers = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -74,7 +75,8 @@ def events_that_never_fire(
     ]
     if not timed:
         return result
-    each_time = _at_points(network, [event.time for event in timed], values, rows or {})
+    each_time = list(_at_points(network, [event.time for event in timed], values, rows or {}))
+    _refuse_chance(network, timed, each_time, end)
     for event, times in zip(timed, each_time, strict=True):
         if np.isnan(times).any():
             raise ModelError(f"event {event.name}: its time is not a number")
@@ -86,6 +88,50 @@ def events_that_never_fire(
                 which = _which(never, each)
                 result.append(f"event {event.name} never fires{which}: its time is {time:g}{why}")
     return result
+
+
+def disturbs(
+    one: Mapping[str, Expression], other: Mapping[str, Expression], rules: Mapping[str, Expression]
+) -> bool:
+    """Return whether the order of two events matters: one sets what the other sets or reads.
+
+    Parameters
+    ----------
+    one, other
+        Assignments of both.
+    rules
+        Expressions of the rules, unfolded.
+    """
+    reads = [
+        {name for tree in values.values() for name in symbols(substitute(tree, rules))}
+        for values in (one, other)
+    ]
+    return bool(one.keys() & (other.keys() | reads[1]) or other.keys() & reads[0])
+
+
+def _refuse_chance(
+    network: Network, timed: Sequence[TimedEvent], each_time: Sequence[FloatArray], end: float
+) -> None:
+    """Refuse events that only the values of this run put at one time, if their order matters.
+
+    The times have lost the priorities of triggers, and which values are computed first.
+    """
+    pairs = itertools.combinations(zip(timed, each_time, strict=True), 2)
+    for (one, first), (other, second) in pairs:
+        if not (one.switched and other.switched) or one.time == other.time:
+            continue
+        if not (symbols(one.time) or symbols(other.time)):
+            continue
+        together = (first == second) & (first > 0) & (first <= end)
+        if together.any() and disturbs(
+            one.assignments, other.assignments, network.rule_expressions()
+        ):
+            time = np.broadcast_to(first, together.shape)[together.argmax()]
+            raise ModelError(
+                f"events {one.name} and {other.name} both come at time {time:g} with the values "
+                "of this run, and their order matters: write these values into the model, which "
+                "then keeps priorities, or give other values"
+            )
 
 
 def _at_points(
