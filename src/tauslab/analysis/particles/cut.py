@@ -51,12 +51,14 @@ class CutWeights:
 
     def level(self, chosen: BoolArray) -> None:
         """Let all particles weigh the same, where the one row is chosen."""
-        if not chosen[0]:
+        self._leveled = bool(chosen[0])
+        if not self._leveled:
             return
         if self._part:
             self._part.level(chosen)
         self.largest = np.zeros(1)
         self.totals = self.squares = np.full(1, float(self._n))
+        self._forget()
         self._held = [_size(part) for part in self._parts]
         self._before = np.array([float(part.start) for part in self._parts])
 
@@ -88,25 +90,40 @@ class CutWeights:
         """Take sums of all ranks, where those of this one are given."""
         sizes = [size_in_pieces(part) for part in self._parts]
         result = self._shares.gathered(pieces, sizes)
-        self.largest = np.array([most])
-        self.totals, self.squares, _ = sums_of_parts(result, self._parts)[:, None]
         ends = np.add.accumulate(sizes)
         each = np.array(  # about, but for whole numbers
             [np.ones(n) @ result[end - n : end] for end, n in zip(ends, sizes, strict=True)]
         )
         self._held = each[:, 2].astype(np.int64).tolist()
         self._before = np.add.accumulate(each[:, 0]) - each[:, 0]
+        self._forget()
+        if self._leveled:  # then probably again
+            self._guess()
+        self.largest, self._leveled = np.array([most]), False
+        self.totals, self.squares, _ = sums_of_parts(result, self._parts)[:, None]
+
+    def _forget(self) -> None:
+        """Note that the device has not begun to add weights in order."""
+        self._guessed = False
+        self._end: Callable[[], float] | None = None
+
+    def _guess(self) -> None:
+        """Let the device begin to add weights in order; where none are before, it goes on."""
+        self._guessed = True
+        if self._part:
+            self._part.guess(float(self._before[self._shares.rank]))
+            self._end = None if self._own.start else self._part.climb(0.0)
 
     def moments(self, counts: Any) -> Callable[[], Callable[[], tuple[FloatArray, FloatArray]]]:
         """As of `DeviceWeights`, of ``counts [own, species]``. What it gives is collective, too."""
         none = np.zeros((int(counts.shape[1]), 1))
         if not any(self._held):
             return lambda: lambda: (none, none)
-        given = self._summing(counts)
+        started = self._summing(counts)
+        first = started(None)
 
         def begin() -> Callable[[], tuple[FloatArray, FloatArray]]:
-            started = given()
-            means = started(None)()
+            means = first()
             second = started(means)
             return lambda: (means, second())
 
@@ -117,14 +134,14 @@ class CutWeights:
         shape = int(counts.shape[1]), 1
         if not any(self._held):
             return np.full((len(probabilities), *shape), np.nan)
-        started = self._summing(counts)()
+        started = self._summing(counts)
         return bisected(
             lambda limits: started(limits, below=1)(), shape, probabilities,
             real=counts.dtype == np.float64,
         )  # fmt: skip
 
-    def _summing(self, counts: Any) -> Callable[[], Callable[..., Callable[[], FloatArray]]]:
-        """What gives, with the weights as they are now, what starts sums ``[species, 1]``."""
+    def _summing(self, counts: Any) -> Callable[..., Callable[[], FloatArray]]:
+        """What starts sums ``[species, 1]`` with the weights as they are now."""
         species, shares, part = int(counts.shape[1]), self._shares, self._part
         ends = np.add.accumulate(self._held).tolist()
         parts = [slice(end - n, end) for end, n in zip(ends, self._held, strict=True)]
@@ -132,24 +149,20 @@ class CutWeights:
         total = float(self.totals[0])
         if part:
             part.settle()
+        held = part.held(_size(own)) if part and ends[-1] < self._n else None
 
-        def begin() -> Callable[..., Callable[[], FloatArray]]:
-            held = part.held(_size(own)) if part and ends[-1] < self._n else None
+        def started(means: FloatArray | None, *, below: int = 0) -> Callable[[], FloatArray]:
+            pieces = None
+            if part and _size(own):
+                pieces = part.moment_sums(counts, total, means, held, own.start, below=below)
 
-            def started(means: FloatArray | None, *, below: int = 0) -> Callable[[], FloatArray]:
-                pieces = None
-                if part and _size(own):
-                    pieces = part.moment_sums(counts, total, means, held, own.start, below=below)
+            def sums() -> FloatArray:
+                mine = pieces() if pieces else np.zeros((0, species))
+                return sums_of_parts(shares.gathered(mine, sizes), parts)[:, None]
 
-                def sums() -> FloatArray:
-                    mine = pieces() if pieces else np.zeros((0, species))
-                    return sums_of_parts(shares.gathered(mine, sizes), parts)[:, None]
+            return sums
 
-                return sums
-
-            return started
-
-        return begin
+        return started
 
     def ancestors(
         self, scheme: str, *, seed: int, number: int, group: int, base: int
@@ -178,10 +191,10 @@ class CutWeights:
             "number": number,
             "group": group,
         }
-        if self._part:
-            guess = float(self._before[rank])
-            self._part.begin_ladder(guess, **given, stratified=stratified, base=base)
+        if not self._guessed:
+            self._guess()
         sums = self._climbed()
+        self._forget()
         first = particle_weights.uniform_at(**given, place=0)
 
         def place(particle: int) -> float:
@@ -193,7 +206,8 @@ class CutWeights:
         bounds[last + 1 :] = [self._n] * (len(self._held) - last)  # with places beyond the end
         made = slice(bounds[rank], bounds[rank + 1])
         none = self._backend.empty((0,), np.int64)
-        result = self._part.copied(made, sums[-1]) if self._part else none
+        more = {"stratified": int(stratified), "base": base}
+        result = self._part.copied(made, sums[-1], **given, **more) if self._part else none
         return result, np.diff(bounds).tolist()
 
     def all_stay(self, base: int) -> tuple[Any, list[int]]:
@@ -208,7 +222,7 @@ class CutWeights:
             end = sums[-1]
             if _size(part):
                 if self._part and rank == self._shares.rank:
-                    end = self._part.climb(end)
+                    end = (self._end or self._part.climb(end))()
                 end = float(self._each(end)[rank])
             sums.append(end)
         return sums

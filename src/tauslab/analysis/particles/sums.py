@@ -1,18 +1,21 @@
 """Sums in one fixed tree, also of rows that lie on several ranks.
 
 Neighbours are added, then neighbouring sums, on any machine. The device of a rank adds up the
-blocks that lie within its part of a row, and only their sums travel, with the numbers of blocks
-that are cut.
+blocks that lie within its part of a row, and blocks of blocks. What is in none of the next larger
+ones travels: the largest sums, and for each size some beside the cuts.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
+from functools import lru_cache
+from itertools import count, pairwise
 
 import numpy as np
 
-from tauslab.base.arrays import FloatArray
-from tauslab.kernels.particles.weights import BLOCK, in_blocks
+from tauslab.base.arrays import FloatArray, IntArray
+from tauslab.kernels.particles.weights import BLOCK, IN_BLOCK, in_levels
 
 
 def fixed_sums(values: FloatArray) -> FloatArray:
@@ -21,23 +24,15 @@ def fixed_sums(values: FloatArray) -> FloatArray:
     if not length:
         return np.zeros(groups)
     while values.shape[1] > 1:
-        values = _neighbours(values)
+        if values.shape[1] % 2:
+            values = np.hstack([values, np.zeros((groups, 1))])
+        values = values[:, 0::2] + values[:, 1::2]
     return np.array(values[:, 0])
 
 
 def fixed_sum(values: FloatArray) -> float:
     """The sum of one row as `fixed_sums` makes it."""
     return float(fixed_sums(values[None])[0])
-
-
-def _neighbours(values: FloatArray) -> FloatArray:
-    """Sums of columns 0 and 1, 2 and 3, ...; 0 is added to one that is left."""
-    half = values.shape[1] // 2
-    result = np.empty((len(values), values.shape[1] - half))
-    np.add(values[:, 0 : 2 * half : 2], values[:, 1::2], out=result[:, :half])
-    if values.shape[1] % 2:
-        result[:, half] = values[:, -1] + 0.0
-    return result
 
 
 def sums_of_parts(pieces: FloatArray, parts: Sequence[slice]) -> FloatArray:
@@ -50,30 +45,43 @@ def sums_of_parts(pieces: FloatArray, parts: Sequence[slice]) -> FloatArray:
     parts
         Places of the parts in the row, in order.
     """
-    length = parts[-1].stop
-    if length < BLOCK:
-        return fixed_sums(pieces.T)
-    blocks = np.zeros((pieces.shape[1], -(-length // BLOCK)))
-    numbers = np.zeros((pieces.shape[1], 2 * len(parts), BLOCK))  # of blocks that are cut
-    cut, at = dict[int, int](), 0
-    for part in parts:
-        for own, in_block in in_blocks(part.start, part.stop):
-            place = (part.start + own.start) // BLOCK
-            size = own.stop - own.start
-            if in_block:
-                size //= BLOCK
-                blocks[:, place : place + size] = pieces[at : at + size].T
-            else:
-                begin = (part.start + own.start) % BLOCK
-                number = cut.setdefault(place, len(cut))
-                numbers[:, number, begin : begin + size] = pieces[at : at + size].T
-            at += size
-    for place, number in cut.items():
-        blocks[:, place] = fixed_sums(numbers[:, number])
-    return fixed_sums(blocks)
+    sums = np.zeros((pieces.shape[1], 0))
+    for own, places, shape in _levels_of((0, *(part.stop for part in parts))):
+        table = np.zeros((len(sums), shape[0] * shape[1]))
+        table[:, places] = np.hstack([pieces[own].T, sums])
+        sums = fixed_sums(table.reshape(-1, shape[1])).reshape(len(sums), shape[0])
+    return sums[:, 0]
+
+
+@lru_cache(8)
+def _levels_of(bounds: tuple[int, ...]) -> list[tuple[IntArray, IntArray, tuple[int, int]]]:
+    """How the levels of the tree are added, the lowest first, of parts between `bounds`.
+
+    Of each level: numbers of its pieces; the places of these, and then of the sums of the level
+    below, in a table of this shape. The sums of the rows of the table are those of the level.
+    """
+    found, at = defaultdict[int, list[IntArray]](list), 0
+    for start, stop in pairwise(bounds):
+        for level, (first, before, _, behind) in enumerate(in_levels(start, stop)):
+            for own in (before, behind):
+                numbers = np.arange(own.stop - own.start)
+                found[level].append(np.stack([at + numbers, first + own.start + numbers]))
+                at += len(numbers)
+    result, blocks = [], np.zeros(0, np.int64)
+    length, each = bounds[-1], BLOCK
+    for level in count():
+        each = min(each, length)
+        own, places = np.hstack([np.zeros((2, 0), np.int64), *found[level]])
+        places = np.concatenate([places, blocks])
+        blocks, rows = np.unique(places // each, return_inverse=True)
+        result.append((own, rows * each + places % each, (len(blocks), each)))
+        if length == 1:
+            break
+        length, each = -(-length // each), IN_BLOCK
+    return result
 
 
 def size_in_pieces(part: slice) -> int:
     """How many pieces a part of a row has in `sums_of_parts`."""
-    places = in_blocks(part.start, part.stop)
-    return sum((own.stop - own.start) // (BLOCK if in_block else 1) for own, in_block in places)
+    levels = in_levels(part.start, part.stop)
+    return sum(own.stop - own.start for _, *ranges in levels for own in ranges[::2])

@@ -21,7 +21,7 @@ OBSERVED = np.dtype([
     ("first", np.float64), ("second", np.float64), ("log_first", np.float64),
     ("log_more", np.float64),
 ])  # fmt: skip
-_IN_BLOCK, _CHUNK, _PIECE, _GROUP = 32, 512, 256, 64  # as csrc/particles has them
+IN_BLOCK, _CHUNK, _PIECE, _GROUP = 32, 512, 256, 64  # as csrc/particles has them
 _FEWEST = 256  # items of a thread of a CPU
 _SHORT = 4096  # particles of a row that a thread of a GPU adds in order
 _GUESSES = (
@@ -33,13 +33,17 @@ _LADDERS: dict[str, type[np.generic]] = {  # memory of rows that are cut into pi
     for before in ("", "group_")
     for name, kind in (("starts", np.float64), ("even", np.int64), ("odd", np.int64))
 }
+_OF_PLACES = (  # arguments of `find_ancestors` that kernels before it do not read, but `start`
+    "start", "first", "made", "whole", "base", "seed", "purpose", "group", "stratified",
+)  # fmt: skip
 _BY_ROW = {"add_in_order", "guess_row", "find_row"}
 _BY_PIECE = {"guess_pieces", "count_units", "add_pieces"}  # others by group of pieces
 _TO_WARPS = {  # whose items are of all lanes of a warp
     "weigh_particles", "share_weights", "reduce_sums", "reduce_maxima", "moments", "find_row",
     "find_starts",
 }  # fmt: skip
-BLOCK = _IN_BLOCK**2  # particles of a part of a row that are summed together
+BLOCK = IN_BLOCK**2  # particles of a part of a row that are summed together
+_Level = tuple[int, slice, slice, slice]  # as `in_levels` has it
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,7 @@ class DeviceWeights:
             for program in [backend.compile(KernelSource(file, names))]
             for entry in names
         }
-        blocks = _parts(n, _IN_BLOCK)
+        blocks = _parts(n, IN_BLOCK)
         self._logs, self._after = (backend.empty((rows * n,), np.float64) for _ in range(2))
         self._shares = backend.empty((rows * n,), np.float64)
         self._sums = backend.empty((3, rows, blocks), np.float64)
@@ -182,7 +186,7 @@ class DeviceWeights:
         table = np.zeros(0, OBSERVED) if seen is None else seen.table
         values = None if seen is None or not seen.values else up(np.stack(seen.values))
         self._start(
-            "weigh_particles", self._rows * _parts(self._n, _IN_BLOCK), rows=self._rows, n=self._n,
+            "weigh_particles", self._rows * _parts(self._n, IN_BLOCK), rows=self._rows, n=self._n,
             leveled=None if leveled is None else up(leveled.astype(np.uint8)),
             status=None if status is None else up(status),
             counts=counts, **_layout(counts), values=values,
@@ -198,7 +202,7 @@ class DeviceWeights:
     def _sums_over(self, largest: Any) -> Callable[[], list[Any]]:
         """Weights that come out over the largest: the largest and three sums of each row."""
         self._start(
-            "share_weights", self._rows * _parts(self._n, _IN_BLOCK), rows=self._rows, n=self._n,
+            "share_weights", self._rows * _parts(self._n, IN_BLOCK), rows=self._rows, n=self._n,
             logs=self._after, largest=largest, shares=self._shares, sums=self._sums,
         )  # fmt: skip
         return self._later(largest, self._reduced("reduce_sums", self._sums, "sums"))
@@ -246,18 +250,18 @@ class DeviceWeights:
         """
         if not ahead:
             self._level()
-        self._begin_ladder(
-            chosen, numbers, seed=seed, purpose=purpose, group=group, stratified=int(stratified),
-            base=base, whole=self._n,
-        )  # fmt: skip
+        self._begin_ladder(chosen)
         self._guess(0.0)
         self._add(0.0)
-        return self._find(slice(0, self._n))
+        return self._find(
+            slice(0, self._n), numbers, seed=seed, purpose=purpose, group=group,
+            stratified=int(stratified), base=base, whole=self._n,
+        )  # fmt: skip
 
-    def _begin_ladder(self, chosen: BoolArray, numbers: IntArray, **given: int) -> None:
-        """Arguments of all kernels that add weights in order and find ancestors."""
+    def _begin_ladder(self, chosen: BoolArray) -> None:
+        """Arguments of all kernels that add weights in order."""
         rows, n = self._rows, self._n
-        kept: dict[str, Any] = dict.fromkeys(_LADDERS)
+        kept: dict[str, Any] = dict.fromkeys((*_LADDERS, "numbers", "ancestors"))
         if self._pieces:
             pieces = _parts(n, _PIECE)
             for name, kind in _LADDERS.items():
@@ -266,9 +270,7 @@ class DeviceWeights:
         self._set(
             "find_ancestors", rows=rows, n=n, chosen=self._up(chosen.astype(np.uint8)),
             shares=self._shares, ladder=self._kept("ladder", (rows * n,), np.float64),
-            ends=self._kept("ends", (rows,), np.float64),
-            numbers=self._up(np.ascontiguousarray(numbers, np.int64)),
-            start=0.0, first=0, made=0, ancestors=None, **given, **kept,
+            ends=self._kept("ends", (rows,), np.float64), **kept, **dict.fromkeys(_OF_PLACES, 0),
         )  # fmt: skip
 
     def _guess(self, start: float) -> None:
@@ -287,12 +289,15 @@ class DeviceWeights:
         self._set("find_ancestors", start=start)
         self._launch(entry, self._rows * each, "find_ancestors")
 
-    def _find(self, made: slice, ends: Any = None) -> Any:
-        """Ancestors of particles of each row, in order; `ends` are sums of whole rows."""
+    def _find(self, made: slice, numbers: IntArray, **given: Any) -> Any:
+        """Ancestors of particles of each row, in order."""
         size = made.stop - made.start
         result = self._backend.empty((self._rows * size,), np.int64)
-        more = {} if ends is None else {"ends": ends}
-        self._set("find_ancestors", first=made.start, made=size, ancestors=result, **more)
+        numbers = self._up(np.ascontiguousarray(numbers, np.int64))
+        self._set(
+            "find_ancestors", first=made.start, made=size, ancestors=result, numbers=numbers,
+            **given,
+        )  # fmt: skip
         if size:
             together = 16 if self._backend.style.warp > 1 else 64  # as csrc/particles has it
             self._launch("find_ancestors", self._rows * _parts(size, together), "find_ancestors")
@@ -358,7 +363,7 @@ class DeviceWeights:
 
         A CPU does not copy them: those of moments are read after quantiles of the next row.
         """
-        blocks = _parts(self._n, _IN_BLOCK)
+        blocks = _parts(self._n, IN_BLOCK)
         sums = self._kept(name, (given["size"], self._rows, blocks), np.float64)
         items = given["size"] * self._rows * blocks
         self._start("moments", items, means=means, below=below, sums=sums, **given)
@@ -366,7 +371,7 @@ class DeviceWeights:
 
     def _held(self) -> Any:
         """Particles of each row that have weight, in order, int64 ``[particle]``."""
-        blocks = _parts(self._n, _IN_BLOCK)
+        blocks = _parts(self._n, IN_BLOCK)
         given = {
             "rows": self._rows, "n": self._n, "shares": self._shares,
             "before": self._kept("before", (self._rows, blocks), np.int64),
@@ -401,29 +406,27 @@ class DeviceWeights:
 
     def _reduced(self, entry: str, source: Any, name: str) -> Any:
         """Sums or maxima of the last axis, by launches in turn; memory of this name has them."""
-        length = int(source.shape[-1])
-        rows = int(np.prod(source.shape[:-1]))
-        while length > 1:
-            source, length = self._reduced_once(entry, source, rows, length, name, _IN_BLOCK)
+        while source.shape[-1] > 1:
+            source = self._reduced_once(entry, source, name, IN_BLOCK)
         return source
 
-    def _reduced_once(
-        self, entry: str, source: Any, rows: int, length: int, name: str = "", each: int = 1
-    ) -> tuple[Any, int]:
-        """Sums or maxima ``[rows, part]`` of `each` blocks together, and how many parts.
+    def _reduced_once(self, entry: str, source: Any, name: str, each: int = 1) -> Any:
+        """Sums or maxima ``[rows, part]`` of the last axis, of `each` blocks together.
 
         They are in memory that is kept by `name`, if it has one.
         """
-        parts = _parts(length, _IN_BLOCK * each)
+        rows, length = int(np.prod(source.shape[:-1])), int(source.shape[-1])
+        shape = rows, _parts(length, IN_BLOCK * each)
         target = (
-            self._kept(f"{name} {rows} {parts}", (rows, parts), np.float64)
+            self._kept(f"{name} {shape}", shape, np.float64)
             if name
-            else self._backend.empty((rows, parts), np.float64)
+            else self._backend.empty(shape, np.float64)
         )
         self._start(
-            entry, rows * parts, rows=rows, n=length, each=each, **{"from": source, "to": target}
-        )
-        return target, parts
+            entry, rows * shape[1], rows=rows, n=length, each=each,
+            stride=int(source.strides[-2]) // source.itemsize, **{"from": source, "to": target},
+        )  # fmt: skip
+        return target
 
     def _kept(self, name: str, shape: tuple[int, ...], dtype: Any) -> Any:
         """Device memory that is made once."""
@@ -461,15 +464,14 @@ class DeviceWeights:
 class PartWeights(DeviceWeights):
     """Weights of the part `start` to `stop` of one row, of which other devices have the rest.
 
-    Sums come in pieces, in order, of `in_blocks` of places in the row: numbers before the first
-    whole block, sums of whole blocks, and numbers behind them. What all devices together find out,
-    such as the largest weight, they are given.
+    Sums come in pieces: of each of `in_levels` what is before whole blocks and behind them. What
+    all devices together find out, such as the largest weight, they are given.
     """
 
     def __init__(
         self, backend: Backend, start: int, stop: int, whole: int, stream: Stream | None = None
     ) -> None:
-        self._first, self._whole = start, whole
+        self._levels, self._whole = list(in_levels(start, stop)), whole
         super().__init__(backend, 1, stop - start, stream=stream)
 
     def multiply(self, status: Array | None, counts: Any, seen: Seen | None) -> float:
@@ -490,24 +492,28 @@ class PartWeights(DeviceWeights):
         What makes them ours, and waits for pieces ``[piece, 3]`` of sums of weights, of their
         squares, and how many are above 0.
         """
-        given = {"rows": 1, "largest": self._up(np.array([largest])), "sums": self._sums}
-        result = []
-        for own, in_block in in_blocks(self._first, self._first + self._n):
-            size = own.stop - own.start
-            logs, shares, blocks = self._after[own], self._shares[own], _parts(size, _IN_BLOCK)
-            self._start("share_weights", blocks, n=size, logs=logs, shares=shares, **given)
-            if in_block:
-                shares, _ = self._reduced_once("reduce_sums", self._sums, 3, blocks, "sums")
-            result.append(shares)
-        reported = self._later(*result)
+        given = {"rows": 1, "largest": self._up(np.array([largest]))}
+        (_, *ranges), *levels = self._levels
+        numbers, blocks = [], list[Any]()
+        for own in filter(_size, ranges):
+            shares, parts = self._shares[own], _parts(_size(own), IN_BLOCK)
+            sums = self._sums.reshape(-1)[: 3 * parts].reshape(3, parts)
+            self._start(
+                "share_weights", parts, n=_size(own), logs=self._after[own], shares=shares,
+                sums=sums, **given,
+            )  # fmt: skip
+            if own is ranges[1]:
+                blocks = self._in_levels(sums, levels, "sums")
+            else:
+                numbers.append(shares)
+        reported = self._later(*numbers, *blocks)
 
         def take() -> FloatArray:
             self._take_weighed()
-            return np.concatenate([
-                numbers.reshape(3, -1).T if made.ndim > 1
-                else np.stack([numbers, numbers * numbers, numbers > 0], axis=1)
-                for made, numbers in zip(result, reported(), strict=True)
-            ])  # fmt: skip
+            tables = reported()
+            for i, x in enumerate(tables[: len(numbers)]):
+                tables[i] = np.stack([x, x * x, x > 0])
+            return _pieces_of(tables, levels, 3)
 
         return take
 
@@ -549,54 +555,64 @@ class PartWeights(DeviceWeights):
             "totals": up(np.array([total])), "means": None if means is None else up(means),
             "below": below,
         }  # fmt: skip
-        result: list[Any] = []
-        used = [given, counts, held]
-        for own, in_block in in_blocks(first, first + (self._n if held is None else len(held))):
-            size, local = own.stop - own.start, own if held is None else slice(None)
-            each = _parts(size, _IN_BLOCK) if in_block else size
-            sums, number = (
-                self._backend.empty((species, each), np.float64),
-                up(np.array([1.0 * size])),
-            )
+        (_, *ranges), *levels = in_levels(first, first + (self._n if held is None else len(held)))
+        numbers, blocks = [], list[Any]()
+        used: list[Any] = [given, counts, held]
+        for own in filter(_size, ranges):
+            whole, local = own is ranges[1], own if held is None else slice(None)
+            each = _parts(_size(own), IN_BLOCK) if whole else _size(own)
+            number = up(np.array([1.0 * _size(own)]))
+            sums = self._backend.empty((species, each), np.float64)
             self._start(
-                "moments" if in_block else "terms", species * each, n=size, counts=counts[local],
-                shares=self._shares[local], held=None if held is None else held[own],
-                numbers=number, sums=sums, **given,
+                "moments" if whole else "terms", species * each, n=_size(own),
+                counts=counts[local], shares=self._shares[local],
+                held=None if held is None else held[own], numbers=number, sums=sums, **given,
             )  # fmt: skip
             used += [number, sums]
-            if in_block:
-                sums, _ = self._reduced_once("reduce_sums", sums, species, each)
+            if whole:
+                blocks = self._in_levels(sums, levels)
+            else:
+                numbers.append(sums)
+        reported = self._later(*numbers, *blocks, used=used)
+        return lambda: _pieces_of(reported(), levels, species)
+
+    def _in_levels(self, sums: Any, levels: Sequence[_Level], name: str = "") -> list[Any]:
+        """Sums ``[quantity, block]`` of all levels, of those of 32 numbers."""
+        whole, result = slice(None), []
+        for level in levels:
+            sums = self._reduced_once("reduce_sums", sums[:, whole], name)
             result.append(sums)
-        reported = self._later(*result, used=used)
-        return lambda: np.concatenate([sums.reshape(species, -1).T for sums in reported()])
+            whole = level[2]
+        return result
 
-    def begin_ladder(
-        self, guess: float, *, seed: int, purpose: int, number: int, group: int, stratified: bool,
-        base: int,
-    ) -> None:  # fmt: skip
-        """Prepare `climb`: as of `ancestors`; `guess` is about the sum of the weights before."""
+    def guess(self, start: float) -> None:
+        """Prepare `climb`, where the sum of the weights before these is about `start`."""
         self._level()
-        self._begin_ladder(
-            np.ones(1, bool), np.array([number]), seed=seed, purpose=purpose, group=group,
-            stratified=int(stratified), base=base, whole=self._whole,
-        )  # fmt: skip
-        self._guess(guess)
+        self._begin_ladder(np.ones(1, bool))
+        self._guess(start)
 
-    def climb(self, start: float) -> float:
-        """Add weights in order to `start`, the sum of those before; returns the sum.
+    def climb(self, start: float) -> Callable[[], float]:
+        """Add weights in order to `start`, the sum of those before.
 
-        The device then adds up the sums of each particle.
+        Returns
+        -------
+        What waits for the sum. The device then adds up the sums of each particle.
         """
         entries = _SUMS if self._pieces else ("add_in_order",)
         self._climb(entries[0], start)
         reported = self._later(self._spare["ends"])
         for entry in entries[1:]:
             self._climb(entry, start)
-        return float(reported()[0][0])
+        return lambda: float(reported()[0][0])
 
-    def copied(self, made: slice, total: float) -> Any:
-        """Ancestors int64 ``[particle]`` on the device of particles which find their place here."""
-        return self._find(made, self._up(np.array([total])))
+    def copied(self, made: slice, total: float, number: int, **given: Any) -> Any:
+        """Ancestors int64 ``[particle]`` on the device of particles which find their place here.
+
+        `total` is the sum of all weights; what else is given as of `ancestors`.
+        """
+        return self._find(
+            made, np.array([number]), ends=self._up(np.array([total])), whole=self._whole, **given
+        )
 
 
 def bisected(
@@ -627,17 +643,33 @@ def _value_at(place: IntArray, *, real: bool) -> FloatArray:
     return np.where(place < 0, np.iinfo(np.int64).min - place, place).view(np.float64)
 
 
-def in_blocks(start: int, stop: int) -> Iterator[tuple[slice, bool]]:
-    """Places of a part of a row: before its first whole block, in whole blocks, and behind.
+def in_levels(start: int, stop: int) -> Iterator[_Level]:
+    """Levels of the tree in which a part of a row is added: numbers, blocks, blocks of blocks, ...
 
-    Counted from the start of the part, without those that are empty; and whether in whole blocks.
+    A block has `BLOCK` numbers, or 32 blocks of the level below. Of each level: the place of the
+    first of this part in the row, and, counted from it, those before the first whole block of the
+    next level, in whole blocks (none at the last level), and behind.
     """
-    size = stop - start
-    head = min(-start % BLOCK, size)
-    tail = head + (size - head) // BLOCK * BLOCK
-    for begin, end in ((0, head), (head, tail), (tail, size)):
-        if begin < end:
-            yield slice(begin, end), begin == head and end == tail
+    each, whole = BLOCK, slice(0, 1)
+    while whole.start < whole.stop:
+        size = stop - start
+        head = min(-start % each, size)
+        whole = slice(head, head + (size - head) // each * each)
+        yield start, slice(0, head), whole, slice(whole.stop, size)
+        start, stop, each = -(-start // each), stop // each, IN_BLOCK
+
+
+def _pieces_of(tables: Sequence[Array], levels: Sequence[_Level], quantities: int) -> FloatArray:
+    """Pieces ``[piece, quantity]`` of numbers, and of sums of all further levels of a part."""
+    columns = [table.reshape(quantities, -1) for table in tables]
+    pieces = columns[: len(columns) - len(levels)]
+    for (_, before, _, behind), sums in zip(levels, columns[len(pieces) :], strict=True):
+        pieces += [sums[:, before], sums[:, behind]]
+    return np.concatenate(pieces, axis=1).T
+
+
+def _size(part: slice) -> int:
+    return int(part.stop - part.start)
 
 
 def _parts(n: int, size: int) -> int:

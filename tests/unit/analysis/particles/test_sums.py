@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tauslab.analysis.particles.sums import fixed_sums, size_in_pieces, sums_of_parts
-from tauslab.kernels.particles.weights import BLOCK, in_blocks
+from tauslab.kernels.particles.weights import BLOCK, IN_BLOCK, in_levels
 
 
 def plain(values):
@@ -29,7 +29,7 @@ def test_a_tree_of_halves(length):
     assert fixed_sums(values).tobytes() == plain(values).tobytes()
 
 
-@pytest.mark.parametrize("length", [1, 2, 500, 1023, 1024, 1025, 2048, 5000, 10_000])
+@pytest.mark.parametrize("length", [1, 2, 500, 1023, 1024, 1025, 5000, 10_000, 32_768, 99_999])
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
 def test_sums_of_blocks_of_parts(size, length):
     values = awkward(np.random.default_rng(length), (2, length))
@@ -37,15 +37,14 @@ def test_sums_of_blocks_of_parts(size, length):
     parts = [slice(a, b) for a, b in zip([0, *cuts], [*cuts, length], strict=True)]
     pieces = []
     for part in parts:
-        own, before = values[:, part], len(pieces)
-        for place, in_block in in_blocks(part.start, part.stop):
-            numbers = own[:, place]
-            if in_block:
-                assert (part.start + place.start) % BLOCK == 0
-                blocks = numbers.reshape(2, -1, BLOCK)
-                pieces += [plain(blocks[:, i]) for i in range(blocks.shape[1])]
-            else:
-                assert place.stop - place.start < BLOCK
-                pieces += list(numbers.T)
+        own, before, each = values[:, part], len(pieces), BLOCK
+        for start, ahead, whole, behind in in_levels(part.start, part.stop):
+            assert own.shape[1] == behind.stop
+            assert max(ahead.stop, behind.stop - behind.start) < each
+            pieces += [*own[:, ahead].T, *own[:, behind].T]
+            assert whole.start == whole.stop or (start + whole.start) % each == 0
+            blocks = own[:, whole].reshape(2, -1, each)
+            own = np.stack([plain(block) for block in blocks]) if blocks.size else blocks
+            each = IN_BLOCK
         assert len(pieces) - before == size_in_pieces(part)
     assert sums_of_parts(np.array(pieces), parts).tobytes() == plain(values).tobytes()

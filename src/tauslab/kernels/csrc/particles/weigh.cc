@@ -110,6 +110,7 @@ KERNEL(share_weights, const ShareArguments a) {
 struct ReduceArguments {
     i64 rows, n;         // numbers of a row
     i64 each;            // blocks that an item takes together: 1, or as many as a block has numbers
+    i64 stride;          // from one row of `from` to the next
     const double *from;  // [rows, n]
     double *to;          // [rows, parts]: of so many blocks each
 };
@@ -135,7 +136,7 @@ KERNEL(reduce_sums, const ReduceArguments a) {
             const i64 first = part.begin + block * IN_BLOCK + lane;
             double x[OF_LANE];
     UNROLL for (int i = 0; i < OF_LANE; ++i)
-                x[i] = first + i < part.end ? a.from[part.row * a.n + first + i] : 0.0;
+                x[i] = first + i < part.end ? a.from[part.row * a.stride + first + i] : 0.0;
             sum = sum_by_halves(x, a.n);
             if (OF_LANE > 1 || lane == block) sums[OF_LANE > 1 ? block : 0] = sum;
         }
@@ -150,7 +151,7 @@ KERNEL(reduce_maxima, const ReduceArguments a) {
         const Block part = part_of(item, a);
         double largest = -tl_infinity();
         UNROLL_SOME for (i64 i = part.begin + lane; i < part.end; i += LANES_OF_BLOCK) {
-            const double x = a.from[part.row * a.n + i];
+            const double x = a.from[part.row * a.stride + i];
             largest = x > largest ? x : largest;
         }
         largest = largest_of_lanes(largest);
