@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
@@ -13,11 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 import numpy as np
 import numpy.typing as npt
 
-from tauslab._version import BITS_VERSION, __version__
 from tauslab.base.arrays import Array
 from tauslab.base.errors import ConfigError, InputFileError, OutputError, TauslabError
 from tauslab.base.files.opening import at_home, reading
-from tauslab.base.files.seals import FORMAT, FORMAT_VERSION, SealedFile
+from tauslab.base.files.seals import SealedFile
 from tauslab.base.html import card, escape, table
 from tauslab.base.option_names import opt
 from tauslab.base.unknown import Hinting
@@ -301,17 +299,6 @@ def _field(own: Field[Any], array: Array) -> Any:
     if str(own.type).startswith("tuple"):
         return tuple(array.tolist())
     return array.astype(bool) if own.type == "BoolArray" else array
-
-
-def head_of_file() -> dict[str, Any]:
-    """Attributes of the root of a result file that is written now."""
-    return {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "tauslab_version": __version__,
-        BITS: BITS_VERSION,
-        "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-    }
 
 
 def named_columns(columns: Mapping[str, Array]) -> ResultTable:
