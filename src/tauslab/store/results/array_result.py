@@ -21,15 +21,9 @@ from tauslab.base.option_names import opt
 from tauslab.base.unknown import Hinting
 from tauslab.options.values.result_name import require_result_name
 from tauslab.store.checking.opening import ended_by_signals, kind_of, known_attributes, open_hdf5
-from tauslab.store.format.versions import BITS
+from tauslab.store.format.versions import head_of_file
 from tauslab.store.results.columns import texts
-from tauslab.store.results.digest import (
-    Lines,
-    begin_digest,
-    canonical_bytes,
-    digest_total,
-    text_digest,
-)
+from tauslab.store.results.digest import Lines, dataset_digest, digest_total
 from tauslab.store.results.tables import Columns, ResultTable, to_pandas
 from tauslab.store.state import State, write_sealed
 
@@ -309,15 +303,7 @@ def named_columns(columns: Mapping[str, Array]) -> ResultTable:
 
 def digest_of(arrays: Mapping[str, Array]) -> Lines:
     """Name and SHA-256 of every dataset."""
-    lines = []
-    for name, array in arrays.items():
-        if array.dtype.kind == "U":
-            lines.append((name, text_digest(name, array.tolist())))
-            continue
-        sha = begin_digest(name, array.dtype, array.shape)
-        sha.update(canonical_bytes(array))
-        lines.append((name, sha.hexdigest()))
-    return lines
+    return [(name, dataset_digest(name, array)) for name, array in arrays.items()]
 
 
 def numbers_or_none(values: npt.ArrayLike) -> Any:

@@ -85,7 +85,7 @@ def digest_lines(result: Recorded, species: Sequence[str] | None = None) -> Line
                 name, dataset, [result.species.index(s) for s in chosen], chosen
             )
         else:
-            lines.append((name, _digest(name, dataset)))
+            lines.append((name, dataset_digest(name, dataset)))
     return lines
 
 
@@ -137,8 +137,9 @@ def _species_lines(name: str, dataset: Any, indices: list[int], chosen: list[str
     return [(f"{name}/{s}", sha.hexdigest()) for s, sha in zip(chosen, hashes, strict=True)]
 
 
-def _digest(name: str, dataset: Any) -> str:
-    if _is_text(dataset.dtype):
+def dataset_digest(name: str, dataset: Any) -> str:
+    """SHA-256 of a dataset or an array: its name, type and shape, and its values."""
+    if dataset.dtype.kind in "OSU":
         return text_digest(name, texts(dataset))
     sha = begin_digest(name, dataset.dtype, dataset.shape)
     for piece in _pieces(name, dataset):
@@ -161,6 +162,8 @@ def begin_digest(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> Any:
 
 def _pieces(name: str, dataset: Any) -> Iterator[npt.NDArray[Any]]:
     """A dataset in runs along its first axis; of a sweep, in runs of trajectories."""
+    if 0 in dataset.shape:
+        return
     if not dataset.shape:
         yield np.asarray(dataset[()])
         return
@@ -179,7 +182,3 @@ def canonical_bytes(values: npt.NDArray[Any]) -> bytes:
     if values.dtype.kind == "f":
         values = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
     return values.astype(np.dtype(values.dtype.str).newbyteorder("<"), copy=False).tobytes()
-
-
-def _is_text(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind in "OSU"
