@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab.kernels.ensemble.sums import DIGIT_BITS, DIGITS
-from tauslab.store.format.layout import Layout, RowArray
+from tauslab.store.format.layout import SAMPLES, Layout, RowArray
 from tauslab.store.format.statistics import stored_fields
 from tauslab.store.format.versions import WRITERS, head_of_file, with_this_program
 
@@ -231,11 +231,7 @@ def chunk_shape(layout: Layout, array: RowArray) -> tuple[int, ...] | None:
     along its first axis, or its last. None (contiguous) for arrays that are small per trajectory,
     for a file of one block, and in a sweep for blocks that neither divide nor hold whole points.
     """
-    if (
-        array.name not in ("counts", "amounts", "observables")
-        or layout.n_blocks == 1
-        or not array.row_bytes
-    ):
+    if array.name not in SAMPLES or layout.n_blocks == 1 or not array.row_bytes:
         return None
     most_rows = MOST_CHUNK_BYTES // array.row_bytes
     columns = array.inner[-1]

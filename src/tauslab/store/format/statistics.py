@@ -14,7 +14,7 @@ from tauslab.kernels.ensemble.sums import POWERS, REALS, Power
 from tauslab.kernels.fields import Field
 from tauslab.options.record import HistogramSpec
 from tauslab.store.format import windows
-from tauslab.store.format.layout import Accumulators, Layout, RealGroup
+from tauslab.store.format.layout import SAMPLES, Accumulators, Layout, RealGroup
 from tauslab.store.format.windows import add_reals, sum_rows
 
 if TYPE_CHECKING:
@@ -333,9 +333,7 @@ def accumulate(layout: Layout, arrays: dict[str, npt.NDArray[Any]], start: int =
     -------
     Accumulators of the layout; in a sweep only of the points that the rows belong to.
     """
-    rows = len(
-        next(arrays[name] for name in ("counts", "amounts", "observables") if name in arrays)
-    )
+    rows = len(next(arrays[name] for name in SAMPLES if name in arrays))
     cuts = _point_cuts(layout, start, rows)
     counts = arrays.get("counts", np.zeros((rows, len(layout.times), 0), np.int32))
     sums: Accumulators = {}

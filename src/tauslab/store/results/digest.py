@@ -19,7 +19,7 @@ from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.option_names import opt
 from tauslab.kernels.ensemble.sums import POWERS
 from tauslab.options.record import quantity_of
-from tauslab.store.format.layout import FlatRows
+from tauslab.store.format.layout import ROW_AXES, FlatRows
 from tauslab.store.results import columns
 from tauslab.store.results.columns import texts
 from tauslab.store.results.recorded import Recorded
@@ -44,8 +44,6 @@ _PER_SPECIES = {"counts", "amounts", "final", *_COUNT_SUMS}
 # sums have an axis of their own behind that of species.
 _AMOUNTS = "statistics/amounts/"
 _WITH_DIGITS = ("sum", "sumsq")
-# Axes of the arrays with a row per trajectory, without the points of a sweep.
-_AXES = {"status": 1, "counts": 3, "amounts": 3, "observables": 3, "final": 2}
 _OBSERVABLES = ("observables", "statistics/observables/")
 _DERIVED = ("mean", "variance")
 
@@ -167,7 +165,7 @@ def _pieces(name: str, dataset: Any) -> Iterator[npt.NDArray[Any]]:
     if not dataset.shape:
         yield np.asarray(dataset[()])
         return
-    if len(dataset.shape) > _AXES.get(name, len(dataset.shape)):
+    if name in ROW_AXES and len(dataset.shape) > 1 + len(ROW_AXES[name]):
         dataset = FlatRows(dataset)
     row_bytes = dataset.dtype.itemsize * math.prod(dataset.shape[1:])
     rows = columns.READ_BYTES // max(1, row_bytes)
