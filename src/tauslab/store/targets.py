@@ -99,12 +99,12 @@ def part_files(folder: Path, names: str = "*.h5") -> list[Path]:
     return parts
 
 
-def remove_parts(path: Path, disk: Disk) -> None:
+def remove_parts(path: Path, disk: Disk, names: str = "*.h5") -> None:
     """Remove the parts of a result that needs them no more; other files stay."""
     folder = parts_folder(path)
     if not folder.is_dir():
         return
-    for part in sorted(folder.glob("*.h5")):
+    for part in sorted(folder.glob(names)):
         disk.remove(part)
     remove_drafts(folder)
     if not any(folder.iterdir()):

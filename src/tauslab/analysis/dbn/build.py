@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tauslab.analysis.dbn.lane import LANES, DbnLane, count_lane, engine_of, lane_capacity
-from tauslab.analysis.dbn.parts import PartWriter, added, merged, remove_parts
+from tauslab.analysis.dbn.parts import PART_NAMES, PartWriter, added, merged
 from tauslab.analysis.dbn.plan import (
     CountingPlan,
     begin_attempt,
@@ -36,8 +36,9 @@ from tauslab.kernels.ode.engine import Ode
 from tauslab.model.network.network import Network
 from tauslab.options.dbn import PILOT, DbnOptions
 from tauslab.runner.ensemble.lane import layout_row
+from tauslab.store.hdf5.disk import Disk
 from tauslab.store.locks import written_by_us
-from tauslab.store.targets import require_no_input
+from tauslab.store.targets import remove_parts, require_no_input
 
 _LAUNCH_SECONDS = 1.0
 _POLL_SECONDS = 0.002
@@ -278,7 +279,7 @@ def _save(built: DynamicNetwork | None, output: Path, everywhere: BoolArray) -> 
     """Write the file; what parts hold is in it."""
     assert built is not None
     save(built, output, everywhere)
-    remove_parts(output)
+    remove_parts(output, Disk(), PART_NAMES)
 
 
 def _network(

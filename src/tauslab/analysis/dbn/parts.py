@@ -19,7 +19,7 @@ from tauslab.analysis.dbn.results.file import counted_blocks, load, save
 from tauslab.analysis.dbn.results.network import CountTable, DynamicNetwork
 from tauslab.base.arrays import BoolArray
 from tauslab.base.errors import InputFileError
-from tauslab.base.files.drafts import make_own_folder, remove_drafts
+from tauslab.base.files.drafts import make_own_folder
 from tauslab.decomposition.ranks.mpi import Communicator, Parcel
 from tauslab.decomposition.ranks.pace import RARELY, next_due
 from tauslab.kernels.dbn.entries import Entries, Keys
@@ -27,7 +27,7 @@ from tauslab.store.targets import part_files, parts_folder
 
 SECONDS = 30.0  # from one part to the next
 _RARELY = RARELY
-_NAME = "dbn-*.h5"
+PART_NAMES = "dbn-*.h5"
 
 
 class PartWriter:
@@ -56,7 +56,7 @@ class PartWriter:
 
 def parts_of(output: Path) -> list[Path]:
     """Parts beside a file, in the order of attempts."""
-    return part_files(parts_folder(output), _NAME)
+    return part_files(parts_folder(output), PART_NAMES)
 
 
 def next_attempt(output: Path | None) -> int:
@@ -91,18 +91,6 @@ def _files(output: Path) -> Iterator[Path]:
     if output.exists():
         yield output
     yield from parts_of(output)
-
-
-def remove_parts(output: Path) -> None:
-    """Remove all parts beside a file, and their folder if nothing else is in it."""
-    folder = parts_folder(output)
-    if not folder.is_dir():
-        return
-    for part in parts_of(output):
-        part.unlink(missing_ok=True)
-    remove_drafts(folder)
-    if not any(folder.iterdir()):
-        folder.rmdir()
 
 
 def merged(entries: Entries, comm: Communicator) -> Entries:

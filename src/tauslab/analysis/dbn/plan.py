@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tauslab.analysis.dbn.lane import lane_capacity, nominal_values, pilot_samples
-from tauslab.analysis.dbn.parts import gathered, next_attempt, parts_of, remove_parts
+from tauslab.analysis.dbn.parts import PART_NAMES, gathered, next_attempt, parts_of
 from tauslab.analysis.dbn.results.network import DynamicNetwork
 from tauslab.analysis.dbn.task import DbnTask
 from tauslab.base.arrays import BoolArray, FloatArray
@@ -24,7 +24,8 @@ from tauslab.model.expressions.host_math import value_of
 from tauslab.options.dbn import PILOT, DbnOptions
 from tauslab.options.values.texts import drawn
 from tauslab.store.checking.opening import known_attributes, open_hdf5
-from tauslab.store.targets import require_place
+from tauslab.store.hdf5.disk import Disk
+from tauslab.store.targets import remove_parts, require_place
 
 _DIGITS = 3  # of the width of a range, to which ranges from samples are rounded
 
@@ -86,7 +87,7 @@ def begin_attempt(options: DbnOptions) -> int:
     path = options.output
     if path is not None and not options.resume:
         path.unlink(missing_ok=True)
-        remove_parts(path)
+        remove_parts(path, Disk(), PART_NAMES)
     return next_attempt(path)
 
 

@@ -58,15 +58,16 @@ class Pilot:
     @property
     def change(self) -> FloatArray:
         """Relative change ``[name]``."""
-        scale = np.maximum(np.abs(self.mean), np.abs(self.halved))
-        result: FloatArray = (self.halved - self.mean) / np.where(scale > 0, scale, 1.0)
-        return result
+        return self._relative(self.halved - self.mean)
 
     @property
     def relative_error(self) -> FloatArray:
         """Standard error of `change` ``[name]``."""
+        return self._relative(self.error)
+
+    def _relative(self, amounts: FloatArray) -> FloatArray:
         scale = np.maximum(np.abs(self.mean), np.abs(self.halved))
-        result: FloatArray = self.error / np.where(scale > 0, scale, 1.0)
+        result: FloatArray = amounts / np.where(scale > 0, scale, 1.0)
         return result
 
     def large(self, least: float = 0.02) -> list[str]:

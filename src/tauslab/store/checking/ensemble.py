@@ -13,6 +13,7 @@ from tauslab.base.errors import InputFileError, TauslabError
 from tauslab.base.files.opening import reading
 from tauslab.base.files.seals import SealedFile, require_sound_heaps
 from tauslab.store.checking.opening import OTHER_KINDS, ended_by_signals, known_attributes
+from tauslab.store.format.layout import RowArray, is_row_name
 
 if TYPE_CHECKING:
     import h5py  # imported where it is used: an h5py that was built with MPI starts MPI
@@ -53,21 +54,6 @@ def checked_ensemble(
         for wrong in _wrong(sealed.attributes, file, sealed):
             raise sealed.damaged(wrong)
         return sealed
-
-
-def row_shapes(names: list[str], sizes: Mapping[str, int], *, real: bool) -> dict[str, Any]:
-    """Type and shape of a row of each named array that has a row per trajectory."""
-    count, number = np.dtype("<i4"), np.dtype("<f8")
-    times, species, observables = (sizes[axis] for axis in ("time", "species", "observable"))
-    known: dict[str, tuple[np.dtype[Any], Shape]] = {
-        "counts": (count, (times, species)),
-        "amounts": (number, (times, species)),
-        "observables": (number, (times, observables)),
-        "final": (number if real else count, (species,)),
-        "status": (np.dtype("u1"), ()),
-    }
-    rows = {name: known[name] for name in names if name in known}
-    return rows | {name: (number, ()) for name in names if name.startswith("summary/")}
 
 
 def _wrong(attributes: Mapping[str, Any], file: h5py.File, sealed: SealedFile) -> Iterator[str]:
@@ -143,19 +129,19 @@ def _wrong_rows(
 ) -> Iterator[str]:
     before = (*lead, attributes["n"])
     real = attributes["method"] in OF_AMOUNTS
-    shapes = row_shapes(names, sizes, real=real)
-    for name, (dtype, inner) in shapes.items():
-        dataset = file[name]
-        if dataset.shape != (*before, *inner) or np.dtype(dataset.dtype.str) != dtype:
+    rows = [RowArray.of(name, sizes, real=real) for name in names if is_row_name(name)]
+    for row in rows:
+        dataset = file[row.name]
+        if dataset.shape != (*before, *row.inner) or np.dtype(dataset.dtype.str) != row.dtype:
             is_now = f"{dataset.dtype} {list(dataset.shape)}"
-            yield f"/{name} is {is_now}, not {dtype} {[*before, *inner]}"
+            yield f"/{row.name} is {is_now}, not {row.dtype} {[*before, *row.inner]}"
     # Equations may have observables alone.
     samples = {"amounts", "observables"} if real else {"counts"}
-    if not samples & shapes.keys() and "trajectories" in str(attributes["record"]).split(","):
+    if samples.isdisjoint(names) and "trajectories" in str(attributes["record"]).split(","):
         yield "it has no samples, and its attribute 'record' says that it has"
     blocks = -(-math.prod(before) // attributes["block"])
     sums, marks = file["progress/checksums"], file["progress/blocks"]
-    if sums.shape != (blocks, len(shapes)) or sums.dtype != np.dtype("<u4"):
+    if sums.shape != (blocks, len(rows)) or sums.dtype != np.dtype("<u4"):
         yield "it has not a checksum for each block"
     if marks.shape != (blocks,) or marks.dtype != np.dtype("u1"):
         yield f"it has not a mark for each of {blocks} blocks"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -90,6 +90,19 @@ MOST_SUMS_BYTES = 8 << 30  # of a sweep; a rank holds a few copies
 MOST_NARROW = 1 << 32  # trajectories, whose sums of halves of squares fit in 64 bits
 
 
+# Axes of a row of the arrays with a row per trajectory; summaries are numbers, and have none.
+ROW_AXES: Mapping[str, tuple[str, ...]] = {
+    "counts": ("time", "species"), "amounts": ("time", "species"),
+    "observables": ("time", "observable"), "final": ("species",), "status": (),
+}  # fmt: skip
+SAMPLES = ("counts", "amounts", "observables")  # those with a value per sample time
+
+
+def is_row_name(name: str) -> bool:
+    """Return whether a dataset has a row per trajectory."""
+    return name in ROW_AXES or name.startswith("summary/")
+
+
 @dataclass(frozen=True)
 class RowArray:
     """An array with a row per trajectory.
@@ -109,6 +122,17 @@ class RowArray:
     axes: tuple[str, ...]
     dtype: np.dtype[np.generic]
     fill: float
+
+    @classmethod
+    def of(cls, name: str, sizes: Mapping[str, int], *, real: bool) -> RowArray:
+        """The array with this name; `sizes` are of axes, `real` says that species are no counts."""
+        axes = ROW_AXES.get(name, ())
+        inner = tuple(sizes[axis] for axis in axes)
+        if name == "counts" or (name == "final" and not real):
+            return cls(name, inner, axes, np.dtype("<i4"), -1)
+        if name == "status":
+            return cls(name, inner, axes, np.dtype("u1"), 255)
+        return cls(name, inner, axes, np.dtype("<f8"), math.nan)
 
     @property
     def row_bytes(self) -> int:
@@ -302,19 +326,13 @@ class Layout:
 
     @cached_property
     def _row_arrays(self) -> tuple[RowArray, ...]:
-        times, species = len(self.times), len(self.species)
-        count, real = np.dtype("<i4"), np.dtype("<f8")
-        result = []
-        if self.trajectories and not self.amounts:
-            result.append(RowArray("counts", (times, species), ("time", "species"), count, -1))
-        for group in self.real_groups if self.trajectories else ():
-            shape = (times, len(group.names))
-            result.append(RowArray(group.name, shape, ("time", group.axis), real, math.nan))
-        if self.final:
-            dtype, fill = (real, math.nan) if self.amounts else (count, -1)
-            result.append(RowArray("final", (species,), ("species",), dtype, fill))
-        result += [RowArray(f"summary/{name}", (), (), real, math.nan) for name in self.summaries]
-        return (*result, RowArray("status", (), (), np.dtype("u1"), 255))
+        names = [] if self.amounts or not self.trajectories else ["counts"]
+        names += [group.name for group in self.real_groups if self.trajectories]
+        names += ["final"] if self.final else []
+        names += [*(f"summary/{name}" for name in self.summaries), "status"]
+        sizes = {"time": len(self.times), "species": len(self.species)}
+        sizes["observable"] = len(self.observables)
+        return tuple(RowArray.of(name, sizes, real=self.amounts) for name in names)
 
     @property
     def powers(self) -> tuple[Power, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -11,12 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tauslab._version import BITS_VERSION, __version__
-from tauslab.base.files.seals import FORMAT
 from tauslab.kernels.ensemble.sums import DIGIT_BITS, DIGITS
-from tauslab.store.format.layout import Layout, RowArray
+from tauslab.store.format.layout import SAMPLES, Layout, RowArray
 from tauslab.store.format.statistics import stored_fields
-from tauslab.store.format.versions import BITS, WRITERS, with_this_program
+from tauslab.store.format.versions import WRITERS, head_of_file, with_this_program
 
 MOST_CHUNK_BYTES = 8 << 20
 PREFILL_BYTES = 1 << 30  # a larger result would be written twice for the sake of fill values
@@ -115,10 +112,9 @@ def root_attributes(layout: Layout, storage: str, run: str) -> dict[str, Any]:
         A random text that ties parts to their run.
     """
     attributes: dict[str, Any] = {
-        "format": FORMAT, "format_version": layout.format_version, "tauslab_version": __version__,
-        BITS: BITS_VERSION, "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        **layout.attributes, "n": layout.n, "block": layout.block, "record": layout.record,
-        "storage": storage, "run": run, "amount_unit": layout.amount_unit,
+        **head_of_file(layout.format_version), **layout.attributes, "n": layout.n,
+        "block": layout.block, "record": layout.record, "storage": storage, "run": run,
+        "amount_unit": layout.amount_unit,
     }  # fmt: skip
     if layout.time_unit:
         attributes["time_unit"] = layout.time_unit
@@ -235,11 +231,7 @@ def chunk_shape(layout: Layout, array: RowArray) -> tuple[int, ...] | None:
     along its first axis, or its last. None (contiguous) for arrays that are small per trajectory,
     for a file of one block, and in a sweep for blocks that neither divide nor hold whole points.
     """
-    if (
-        array.name not in ("counts", "amounts", "observables")
-        or layout.n_blocks == 1
-        or not array.row_bytes
-    ):
+    if array.name not in SAMPLES or layout.n_blocks == 1 or not array.row_bytes:
         return None
     most_rows = MOST_CHUNK_BYTES // array.row_bytes
     columns = array.inner[-1]

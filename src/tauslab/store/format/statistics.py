@@ -14,7 +14,7 @@ from tauslab.kernels.ensemble.sums import POWERS, REALS, Power
 from tauslab.kernels.fields import Field
 from tauslab.options.record import HistogramSpec
 from tauslab.store.format import windows
-from tauslab.store.format.layout import Accumulators, Layout, RealGroup
+from tauslab.store.format.layout import SAMPLES, Accumulators, Layout, RealGroup
 from tauslab.store.format.windows import add_reals, sum_rows
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ Words = npt.NDArray[np.uint64]
 
 _HALF = np.uint64(32)
 _LOW = np.uint64(0xFFFFFFFF)
-_CELLS_AT_ONCE = 1 << 16
 _GROUPS_AT_ONCE = 1 << 16  # of sums over groups, so that sums of counts do not wrap
 _LARGEST = {field.name for field in REALS if field.merge == "max"}
 
@@ -308,22 +307,15 @@ def _unpacked(stored: Sequence[Words], count: int) -> list[Words]:
 def _exact_moments(
     n: Words, total: tuple[npt.NDArray[Any], Words], squares: tuple[Words, Words]
 ) -> tuple[FloatArray, FloatArray]:
-    """Mean and variance from exact sums of 128 bits, each its high and low words.
+    """Mean and variance ``[cell]`` from exact sums of 128 bits, each its high and low words."""
 
-    Numerators can pass 128 bits, so Python's integers divide them; a few cells at a time, since
-    they take much memory.
-    """
-    mean, variance = np.full(n.size, np.nan), np.full(n.size, np.nan)
-    words = [part.ravel() for part in (n, *total, *squares)]
-    for start in range(0, n.size, _CELLS_AT_ONCE):
-        cells = slice(start, start + _CELLS_AT_ONCE)
-        m, high, low, square_high, square_low = (part[cells].astype(object) for part in words)
-        s, q = high * (1 << 64) + low, square_high * (1 << 64) + square_low
-        some, two = (np.flatnonzero(words[0][cells] > least) for least in (0, 1))
-        mean[start + some] = (s[some] / m[some]).astype(np.float64)
-        spread = m[two] * q[two] - s[two] * s[two]
-        variance[start + two] = (spread / (m[two] * (m[two] - 1))).astype(np.float64)
-    return mean.reshape(n.shape), variance.reshape(n.shape)
+    def sums(cells: slice) -> tuple[windows.Integers, windows.Integers]:
+        high, low, square_high, square_low = (
+            part[cells].astype(object) for part in (*total, *squares)
+        )
+        return (high << 64) + low, (square_high << 64) + square_low
+
+    return windows.divided(n, sums)
 
 
 def accumulate(layout: Layout, arrays: dict[str, npt.NDArray[Any]], start: int = 0) -> Accumulators:
@@ -341,9 +333,7 @@ def accumulate(layout: Layout, arrays: dict[str, npt.NDArray[Any]], start: int =
     -------
     Accumulators of the layout; in a sweep only of the points that the rows belong to.
     """
-    rows = len(
-        next(arrays[name] for name in ("counts", "amounts", "observables") if name in arrays)
-    )
+    rows = len(next(arrays[name] for name in SAMPLES if name in arrays))
     cuts = _point_cuts(layout, start, rows)
     counts = arrays.get("counts", np.zeros((rows, len(layout.times), 0), np.int32))
     sums: Accumulators = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tauslab._version import BITS_SINCE, BITS_VERSION, __version__
+from tauslab.base.files.seals import FORMAT, FORMAT_VERSION
 
 WRITERS = "progress/writers"
 BITS = "bits_version"  # attribute of the root: the version of the bits of the first block
@@ -28,6 +30,14 @@ Names = npt.NDArray[np.bytes_]
 def conditions(relations: Collection[object], *, pulses: bool) -> dict[str, str]:
     """The attribute of runs of equations with these relations of quantities, some of `pulses`."""
     return {CONDITIONS: PULSES if pulses else "1"} if relations else {}
+
+
+def head_of_file(format_version: int = FORMAT_VERSION) -> dict[str, Any]:
+    """Attributes of the root of every result file that is written now."""
+    return {
+        "format": FORMAT, "format_version": format_version, "tauslab_version": __version__,
+        BITS: BITS_VERSION, "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+    }  # fmt: skip
 
 
 def this_program() -> str:

@@ -22,7 +22,7 @@ standard error, and the variance n * 2^-66 of itself.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ from tauslab.base.arrays import FloatArray, IntArray
 from tauslab.kernels.ensemble.sums import DIGIT_BITS, SQUARE_DIGITS, SUM_DIGITS
 
 Words = npt.NDArray[np.uint64]
+Integers = npt.NDArray[np.object_]  # of Python
 
 LOWEST_BIT = -1074  # exponent of the lowest bit of a double; places and bits are counted from it
 _BITS = 1024 - LOWEST_BIT  # 2098: all that doubles have
@@ -86,28 +87,40 @@ def moments(n: Words, top: Words, sums: Words, squares: Words) -> tuple[FloatArr
     sums, squares
         Digits ``[..., 4]`` and ``[..., 7]``.
     """
-    shape, low = n.shape, exponents(top).ravel()
-    mean, variance = np.full(n.size, np.nan), np.full(n.size, np.nan)
-    flat_n, flat_sums = n.ravel(), sums.view(np.int64).reshape(-1, SUM_DIGITS)
+    low, flat_sums = exponents(top).ravel(), sums.view(np.int64).reshape(-1, SUM_DIGITS)
     flat_squares = squares.reshape(-1, SQUARE_DIGITS)
-    for start in range(0, n.size, _CELLS_AT_ONCE):
-        cells = slice(start, start + _CELLS_AT_ONCE)
-        m = flat_n[cells].astype(object)
-        s, q = whole(flat_sums[cells]), whole(flat_squares[cells])
-        some, two = (np.flatnonzero(flat_n[cells] > least) for least in (0, 1))
-        mean[start + some] = (s[some] / m[some]).astype(np.float64)
-        # What the windows lost can make it negative where it is nearly 0.
-        spread = np.maximum(m[two] * (q[two] << DIGIT_BITS) - s[two] * s[two], 0)
-        variance[start + two] = (spread / (m[two] * (m[two] - 1))).astype(np.float64)
+    mean, variance = divided(
+        n.ravel(), lambda cells: (whole(flat_sums[cells]), whole(flat_squares[cells]) << DIGIT_BITS)
+    )
     with np.errstate(over="ignore", under="ignore"):
         mean, variance = np.ldexp(mean, low), np.ldexp(variance, 2 * low)
-    return mean.reshape(shape), variance.reshape(shape)
+    return mean.reshape(n.shape), variance.reshape(n.shape)
 
 
-def whole(digits: npt.NDArray[Any]) -> npt.NDArray[np.object_]:
+def divided(
+    n: Words, sums: Callable[[slice], tuple[Integers, Integers]]
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and unbiased variance ``[cell]`` of `n` numbers, by exact sums and sums of squares.
+
+    Numerators can pass 128 bits, so Python's integers divide them; a few cells at a time, since
+    they take much memory.
+    """
+    mean, variance = np.full(n.size, np.nan), np.full(n.size, np.nan)
+    for start in range(0, n.size, _CELLS_AT_ONCE):
+        cells = slice(start, start + _CELLS_AT_ONCE)
+        m, (s, q) = n[cells].astype(object), sums(cells)
+        some, two = (np.flatnonzero(n[cells] > least) for least in (0, 1))
+        mean[start + some] = (s[some] / m[some]).astype(np.float64)
+        # What windows lost can make it negative where it is nearly 0.
+        spread = np.maximum(m[two] * q[two] - s[two] * s[two], 0)
+        variance[start + two] = (spread / (m[two] * (m[two] - 1))).astype(np.float64)
+    return mean, variance
+
+
+def whole(digits: npt.NDArray[Any]) -> Integers:
     """Sums ``[cell]`` of digits ``[cell, digit]``, in units of the lowest, as Python's integers."""
     parts = digits.astype(object)
-    total: npt.NDArray[np.object_] = parts[:, -1]
+    total: Integers = parts[:, -1]
     for k in range(digits.shape[1] - 2, -1, -1):
         total = (total << DIGIT_BITS) + parts[:, k]
     return total

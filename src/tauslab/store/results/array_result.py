@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
@@ -13,25 +12,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 import numpy as np
 import numpy.typing as npt
 
-from tauslab._version import BITS_VERSION, __version__
 from tauslab.base.arrays import Array
 from tauslab.base.errors import ConfigError, InputFileError, OutputError, TauslabError
 from tauslab.base.files.opening import at_home, reading
-from tauslab.base.files.seals import FORMAT, FORMAT_VERSION, SealedFile
+from tauslab.base.files.seals import SealedFile
 from tauslab.base.html import card, escape, table
 from tauslab.base.option_names import opt
 from tauslab.base.unknown import Hinting
 from tauslab.options.values.result_name import require_result_name
 from tauslab.store.checking.opening import ended_by_signals, kind_of, known_attributes, open_hdf5
-from tauslab.store.format.versions import BITS
+from tauslab.store.format.versions import head_of_file
 from tauslab.store.results.columns import texts
-from tauslab.store.results.digest import (
-    Lines,
-    begin_digest,
-    canonical_bytes,
-    digest_total,
-    text_digest,
-)
+from tauslab.store.results.digest import Lines, dataset_digest, digest_total
 from tauslab.store.results.tables import Columns, ResultTable, to_pandas
 from tauslab.store.state import State, write_sealed
 
@@ -303,17 +295,6 @@ def _field(own: Field[Any], array: Array) -> Any:
     return array.astype(bool) if own.type == "BoolArray" else array
 
 
-def head_of_file() -> dict[str, Any]:
-    """Attributes of the root of a result file that is written now."""
-    return {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "tauslab_version": __version__,
-        BITS: BITS_VERSION,
-        "created": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-    }
-
-
 def named_columns(columns: Mapping[str, Array]) -> ResultTable:
     """A table of columns by name, all of them in one piece."""
     piece: Columns = list(columns.values())
@@ -322,15 +303,7 @@ def named_columns(columns: Mapping[str, Array]) -> ResultTable:
 
 def digest_of(arrays: Mapping[str, Array]) -> Lines:
     """Name and SHA-256 of every dataset."""
-    lines = []
-    for name, array in arrays.items():
-        if array.dtype.kind == "U":
-            lines.append((name, text_digest(name, array.tolist())))
-            continue
-        sha = begin_digest(name, array.dtype, array.shape)
-        sha.update(canonical_bytes(array))
-        lines.append((name, sha.hexdigest()))
-    return lines
+    return [(name, dataset_digest(name, array)) for name, array in arrays.items()]
 
 
 def numbers_or_none(values: npt.ArrayLike) -> Any:

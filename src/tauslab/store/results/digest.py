@@ -19,7 +19,7 @@ from tauslab.base.errors import ConfigError, InputFileError
 from tauslab.base.option_names import opt
 from tauslab.kernels.ensemble.sums import POWERS
 from tauslab.options.record import quantity_of
-from tauslab.store.format.layout import FlatRows
+from tauslab.store.format.layout import ROW_AXES, FlatRows
 from tauslab.store.results import columns
 from tauslab.store.results.columns import texts
 from tauslab.store.results.recorded import Recorded
@@ -44,8 +44,6 @@ _PER_SPECIES = {"counts", "amounts", "final", *_COUNT_SUMS}
 # sums have an axis of their own behind that of species.
 _AMOUNTS = "statistics/amounts/"
 _WITH_DIGITS = ("sum", "sumsq")
-# Axes of the arrays with a row per trajectory, without the points of a sweep.
-_AXES = {"status": 1, "counts": 3, "amounts": 3, "observables": 3, "final": 2}
 _OBSERVABLES = ("observables", "statistics/observables/")
 _DERIVED = ("mean", "variance")
 
@@ -85,7 +83,7 @@ def digest_lines(result: Recorded, species: Sequence[str] | None = None) -> Line
                 name, dataset, [result.species.index(s) for s in chosen], chosen
             )
         else:
-            lines.append((name, _digest(name, dataset)))
+            lines.append((name, dataset_digest(name, dataset)))
     return lines
 
 
@@ -137,8 +135,9 @@ def _species_lines(name: str, dataset: Any, indices: list[int], chosen: list[str
     return [(f"{name}/{s}", sha.hexdigest()) for s, sha in zip(chosen, hashes, strict=True)]
 
 
-def _digest(name: str, dataset: Any) -> str:
-    if _is_text(dataset.dtype):
+def dataset_digest(name: str, dataset: Any) -> str:
+    """SHA-256 of a dataset or an array: its name, type and shape, and its values."""
+    if dataset.dtype.kind in "OSU":
         return text_digest(name, texts(dataset))
     sha = begin_digest(name, dataset.dtype, dataset.shape)
     for piece in _pieces(name, dataset):
@@ -161,10 +160,12 @@ def begin_digest(name: str, dtype: np.dtype[Any], shape: Sequence[int]) -> Any:
 
 def _pieces(name: str, dataset: Any) -> Iterator[npt.NDArray[Any]]:
     """A dataset in runs along its first axis; of a sweep, in runs of trajectories."""
+    if 0 in dataset.shape:
+        return
     if not dataset.shape:
         yield np.asarray(dataset[()])
         return
-    if len(dataset.shape) > _AXES.get(name, len(dataset.shape)):
+    if name in ROW_AXES and len(dataset.shape) > 1 + len(ROW_AXES[name]):
         dataset = FlatRows(dataset)
     row_bytes = dataset.dtype.itemsize * math.prod(dataset.shape[1:])
     rows = columns.READ_BYTES // max(1, row_bytes)
@@ -179,7 +180,3 @@ def canonical_bytes(values: npt.NDArray[Any]) -> bytes:
     if values.dtype.kind == "f":
         values = np.where(np.isnan(values), np.array(np.nan, values.dtype), values)
     return values.astype(np.dtype(values.dtype.str).newbyteorder("<"), copy=False).tobytes()
-
-
-def _is_text(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind in "OSU"

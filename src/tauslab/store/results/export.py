@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tauslab.base.errors import ConfigError
 from tauslab.base.files.extras import installing
+from tauslab.store.format.layout import ROW_AXES
 from tauslab.store.results import columns
 from tauslab.store.results.recorded import Recorded
 from tauslab.store.results.samples import (
@@ -32,11 +33,7 @@ _COUNTS = ("counts", "final")  # whole numbers; one below 0 stands for a sample 
 _SAMPLES = {"counts": "species", "amounts": "species", "observables": "observable"}
 _MOST_CHUNKS = 4096  # by default: a graph of tasks that is planned in a moment
 _DIMENSIONS = {
-    "counts": ("trajectory", "time", "species"),
-    "amounts": ("trajectory", "time", "species"),
-    "observables": ("trajectory", "time", "observable"),
-    "final": ("trajectory", "species"),
-    "status": ("trajectory",),
+    **{name: ("trajectory", *axes) for name, axes in ROW_AXES.items()},
     "statistics/amounts/mean": ("time", "species"),
     "statistics/amounts/variance": ("time", "species"),
     "statistics/mean": ("time", "species"),

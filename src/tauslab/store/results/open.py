@@ -23,7 +23,7 @@ from tauslab.base.option_names import opt, warn
 from tauslab.options.record import HistogramSpec
 from tauslab.store.checking.ensemble import OF_AMOUNTS, checked_ensemble
 from tauslab.store.checking.opening import StoredData, ended_by_signals, open_hdf5
-from tauslab.store.format.layout import Layout
+from tauslab.store.format.layout import SAMPLES, Layout, is_row_name
 from tauslab.store.format.statistics import statistics_contents
 from tauslab.store.results.columns import texts
 from tauslab.store.results.result import Result
@@ -49,7 +49,7 @@ def layout_in(file: h5py.File, sealed: SealedFile) -> Layout:
         times=file["time"][()],
         species=texts(file["species"]) if "species" in names else (),
         observables=texts(file["observable"]) if "observable" in names else (),
-        trajectories=any(name in names for name in ("counts", "amounts", "observables")),
+        trajectories=any(name in names for name in SAMPLES),
         final="final" in names,
         statistics="statistics/n" in names,
         histograms=tuple(
@@ -119,7 +119,6 @@ class FinishedBlocks:
         return {} if totals is None else statistics_contents(self._layout, totals)
 
 
-_ROWS = ("counts", "amounts", "observables", "final", "status")
 _PART = re.compile(r"(?!\.\.?/)[^/\0]+\.parts/[^/\0]+\.h5")  # relative: file and folder may move
 _OTHER_FILES = 256  # that a process may have open besides
 
@@ -182,11 +181,6 @@ class FileData(StoredData):
     def show_unfinished(self, finished: FinishedBlocks) -> None:
         """Show blocks and statistics of an unfinished run, whose file has them in other places."""
         self._finished = finished
-
-
-def is_row_name(name: str) -> bool:
-    """Return whether a dataset has a row per trajectory."""
-    return name in _ROWS or name.startswith("summary/")
 
 
 def open_result(path: str | os.PathLike[str], *, checked: bool = False) -> Result:

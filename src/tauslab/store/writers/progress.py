@@ -16,7 +16,7 @@ from tauslab.base.errors import OutputError
 from tauslab.base.files.opening import open_h5
 from tauslab.base.files.seals import SealedFile, safe_attributes
 from tauslab.store.checking.opening import open_own_file
-from tauslab.store.format.layout import Accumulators, FlatRows, Layout
+from tauslab.store.format.layout import SAMPLES, Accumulators, FlatRows, Layout
 from tauslab.store.format.schema import CHECKPOINT_SLOTS
 from tauslab.store.format.statistics import accumulate, add_accumulators, zero_accumulators
 from tauslab.store.hdf5.disk import Disk
@@ -259,7 +259,7 @@ def _samples(
     layout: Layout, runs: Sequence[Run]
 ) -> Iterator[tuple[int, dict[str, npt.NDArray[Any]]]]:
     """Recorded samples of one source, some rows at a time, with the first one's trajectory."""
-    arrays = [a for a in layout.row_arrays() if a.name in ("counts", "amounts", "observables")]
+    arrays = [a for a in layout.row_arrays() if a.name in SAMPLES]
     step = max(1, _READ_BYTES // max(1, sum(a.row_bytes for a in arrays)))
     source = runs[0].source
     flat: Any = FlatRows if len(source.rows) == 2 else lambda dataset: dataset

@@ -24,7 +24,8 @@ from tauslab.store.checking.opening import (
     known_attributes,
     open_hdf5,
 )
-from tauslab.store.results.array_result import digest_of, head_of_file
+from tauslab.store.format.versions import head_of_file
+from tauslab.store.results.array_result import digest_of
 from tauslab.store.results.columns import texts
 from tauslab.store.state import write_sealed
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from tauslab.base.arrays import FloatArray, IntArray, UintArray
+from tauslab.base.arrays import BoolArray, FloatArray, IntArray, UintArray
 from tauslab.base.errors import ConfigError
 from tauslab.kernels.dbn.count_tables import CountTables
 from tauslab.kernels.dbn.entries import Entries, Keys, NodeFamily
@@ -87,23 +87,28 @@ class CountTable:
 
     def _row_starts(self) -> IntArray:
         """First entry of every configuration of parents at every step."""
-        first = np.zeros(len(self.counts), bool)
+        first = _begins(self.bins)
         first[self.offsets[:-1][np.diff(self.offsets) > 0]] = True
-        first[1:] |= (self.bins[1:, :-1] != self.bins[:-1, :-1]).any(axis=1)
         return np.flatnonzero(first).astype(np.int64)
 
     def rows(self, step: int, n_bins: int) -> ProbabilityRows:
         """The rows that occurred at a step."""
         own = slice(self.offsets[step], self.offsets[step + 1])
         bins, counts = self.bins[own], self.counts[own].astype(np.float64)
-        first = np.ones(len(bins), bool)
-        first[1:] = (bins[1:, :-1] != bins[:-1, :-1]).any(axis=1)
+        first = _begins(bins)
         row = np.cumsum(first) - 1
         result = np.zeros((int(first.sum()), n_bins))
         result[row, bins[:, -1]] = counts
         return ProbabilityRows(
             bins[first, :-1], result / np.maximum(1, result.sum(axis=1, keepdims=True))
         )
+
+
+def _begins(bins: BinArray) -> BoolArray:
+    """Return whether another configuration of parents begins at an entry, bool ``[entry]``."""
+    first = np.ones(len(bins), bool)
+    first[1:] = (bins[1:, :-1] != bins[:-1, :-1]).any(axis=1)
+    return first
 
 
 @dataclass(eq=False)
