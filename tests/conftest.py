@@ -45,6 +45,10 @@ _MPI_ENVIRONMENT = {
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
     "PRTE_MCA_hwloc_default_binding_policy": "none",
+    # Ranks share a machine. To look for networks, and to watch memory, takes a third of a start.
+    "UCX_MODULES": "none",
+    "UCX_TLS": "self,posix",
+    "UCX_MEM_EVENTS": "n",
 }
 
 Completed = subprocess.CompletedProcess[str]
@@ -188,11 +192,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(f"{spent:.1f} s, more than {_MOST_CPU} s: {name}")
 
 
+def pytest_collection() -> None:
+    """Look for no garbage until all tests are known: it takes a quarter of that time."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Look for garbage less often: thousands of tests and libraries stay, and are no garbage.
 
     This takes a sixth of the time of tests that compile nothing.
     """
+    gc.enable()
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)

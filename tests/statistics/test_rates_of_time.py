@@ -239,9 +239,9 @@ def test_a_chain_of_many_species_in_tables():
     for step in range(steps):
         t = (step + 0.5) * end / steps
         rate = constant * np.where(follows, 1 + 0.9 * np.sin(12 * t), 1.0)
-        generator = np.diag(-rate) + np.roll(np.diag(rate), 1, axis=0)
-        by = generator * end / steps
-        moved = moved + by @ moved + by @ (by @ moved) / 2
+        leaves = (rate * end / steps)[:, None]
+        once = np.roll(leaves * moved, 1, axis=0) - leaves * moved
+        moved += once + (np.roll(leaves * once, 1, axis=0) - leaves * once) / 2
     mean, variance = each * moved.sum(axis=1), each * (moved * (1 - moved)).sum(axis=1)
     for i in range(n):
         assert abs(result.mean(f"S{i}")[1] - mean[i]) < 5 * (variance[i] / count) ** 0.5
