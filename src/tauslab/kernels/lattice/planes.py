@@ -283,6 +283,18 @@ def _candidate_words(most: float) -> int:
     return min(_LEAST_CHANCE, max(0, -math.frexp(most)[1])) if most > 0 else _LEAST_CHANCE
 
 
+def rate_tables(lattice: LoweredLattice, rates: Array) -> dict[str, Array]:
+    """Return what `PlaneArguments` has of rates ``[reaction, type]``, by name."""
+    chance = pass_chances(lattice, rates)
+    masks = reaction_masks(lattice, chance)
+    return {
+        "chances": chance if chance.size else np.zeros(1),
+        "cause_types": masks.cause_types if masks.cause_types.size else np.zeros(1, np.uint32),
+        "thinned": masks.thinned,
+        "thinning": masks.thinning,
+    }
+
+
 def pass_chances(lattice: LoweredLattice, rates: Array) -> FloatArray:
     """Return rates ``[reaction, type]`` times the length of a pass; a step has one."""
     return np.ascontiguousarray(rates * (lattice.step / lattice.diffusion_substeps))
