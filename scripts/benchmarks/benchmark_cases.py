@@ -383,7 +383,7 @@ def of_lattices() -> Iterator[Case]:
     for (edge, many, each), engine in product(sizes, ("slots", "planes")):
         about = f"{many} lattices of {edge}³ in {engine}, looked at after {each} steps each"
         done = of(lattices.side_by_side, edge=edge, many=many, engine=engine, each=each)
-        yield Case(about, "side by side", f"{about}, a site and a step", "ns", done)
+        yield Case(about, "side by side", about, "us", done)
 
 
 RANKS = (1, 2, 4, 8)
