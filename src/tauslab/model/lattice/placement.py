@@ -121,7 +121,12 @@ class ParticleStart:
         sites = self.sites.per_plane.sum(axis=0)
         spread = {one.site_type for one in self.placed if one.positions is None and one.count}
         space = sum(int(sites[one]) for one in spread) or int(sites.sum())
-        return float(sum(one.count for one in self.placed)) / max(1, space)
+        return self.number / max(1, space)
+
+    @property
+    def number(self) -> int:
+        """Particles of all placements."""
+        return sum(one.count for one in self.placed)
 
     def at_positions(self) -> Fixed:
         """All particles with positions."""
