@@ -379,10 +379,11 @@ def of_lattices() -> Iterator[Case]:
         yield Case(about, "placing", about, "s", of(lattices.placing, size=size, fill=fill))
     yield Case("output", "output", "counts every 10, a frame every 1,000 steps of 256³", "%",
                lattices.output_cost)  # fmt: skip
-    for edge, many, looks in (*product((8, 16, 32), (16, 128), (1,)), (4, 80, 20), (8, 80, 20)):
-        about = f"{many} lattices of {edge}³, looked at {looks} times"
-        done = of(lattices.side_by_side, edge=edge, many=many, looks=looks)
-        yield Case(about, "side by side", f"{about}, a site and a step", "ns", done)
+    sizes = product((8, 16, 32), (32, 256), (10, 100))
+    for (edge, many, each), engine in product(sizes, ("slots", "planes")):
+        about = f"{many} lattices of {edge}³ in {engine}, looked at after {each} steps each"
+        done = of(lattices.side_by_side, edge=edge, many=many, engine=engine, each=each)
+        yield Case(about, "side by side", about, "us", done)
 
 
 RANKS = (1, 2, 4, 8)

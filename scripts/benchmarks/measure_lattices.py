@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import tempfile
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -23,7 +24,7 @@ from tauslab.kernels.lattice.lowering import LoweredLattice, lower_lattice
 from tauslab.kernels.lattice.plan import LatticeRequests, replicas_at_a_time
 from tauslab.kernels.lattice.planes import LatticeEngineName, engine_of
 from tauslab.kernels.lattice.planes_engine import PlanesEngine, planes_at_a_time
-from tauslab.kernels.lattice.replicas import LatticeReplicas
+from tauslab.kernels.lattice.planes_replicas import replicas_of
 from tauslab.kernels.lattice.state import WAITING, LatticeState
 
 SPACING, STEP = 32e-9, 1e-4
@@ -213,28 +214,21 @@ def output_cost(machine: Machine, steps: int = 10_000) -> Answer:
     return {"": whole["output"] / whole["none"] - 1, "of steps": each["output"] / each["none"] - 1}
 
 
-def side_by_side(machine: Machine, edge: int, many: int, looks: int = 1) -> Answer:
-    """Seconds for a site and a step: small lattices at once, and one after another."""
-    backend = machine.backend()
-    model = ts.Lattice("cube", shape=(edge,) * 3, spacing=3e-8, boundary="periodic", step=1e-4)
-    model.add_species("A", "B", "C")
-    model.add_diffusion("*", 1e-12)
-    model.add_reaction("A + B -> C", rate=1e7, unit="M^-1 s^-1")
-    model.add_reaction("C -> A + B", rate=50)
-    for name in ("A", "B"):
-        model.place(name, count=edge**3 // 4)
-    lattice, many, steps = lower_lattice(model), machine.many(many), machine.many(200)
-    marks = np.linspace(0, steps, looks + 1)[1:].astype(int).tolist()
+def side_by_side(machine: Machine, edge: int, many: int, engine: str, each: int = 200) -> Answer:
+    """Seconds of a look and lattice, after `each` steps: small ones at once, and one by one."""
+    backend, lattice = machine.backend(), Site((edge,) * 3, fill=0.1 / 16).lowered()
+    many, looks = machine.many(many), machine.many(200 / each)
     result, counts = {}, []
-    for name, part in (("", None), ("one after another", 0)):
-        both = LatticeReplicas(backend, lattice)
+    for name in ("", "one after another"):
+        both = replicas_of(backend, lattice, LatticeEngineName(engine))
         both.begin([(lattice, number) for number in range(many)], 1)
-        usual = LatticeReplicas._of_a_launch if part is None else None  # noqa: SLF001 - to be replaced
-        with patch.object(LatticeReplicas, "_of_a_launch", usual or (lambda *_: 0)):
+        with patch.object(both, "_of_a_launch", lambda _: 0) if name else nullcontext():
             for seed in (0, 1):  # the first compiles
                 began = time.perf_counter()
-                counts.append(both.run_sampled(marks, range(many), seed=seed))
-        result[name] = (time.perf_counter() - began) / (many * edge**3 * steps)
-    assert (counts[1] == counts[3]).all()
+                for _ in range(looks):
+                    found = both.run_sampled([each], range(many), seed=seed)
+        counts.append(found)
+        result[name] = (time.perf_counter() - began) / (many * looks)
+    assert (counts[0] == counts[1]).all()
     backend.close()
     return result

@@ -11,5 +11,5 @@ BITS_SINCE = {
     "ensemble of clocks": 15, "ensemble of clocks that events set": 15,
     "ensemble of pulses that unchanged species move": 16,
     "lattice": 1, "lattice with reactions": 2, "lattice with objects and hooks": 13,
-    "lattice sweep": 17,
+    "lattice sweep": 18,
 }  # fmt: skip

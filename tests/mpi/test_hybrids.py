@@ -14,7 +14,7 @@ from tauslab.decomposition.ranks.all_ranks import ranks
 from tauslab.kernels.lattice import planes
 
 engine = sys.argv[1]
-planes.LEAST_SITES, planes.LEAST_DENSITY = (0 if engine == "planes" else np.inf), 0
+planes.MANY_SITES, planes.LEAST_DENSITY = (0 if engine == "planes" else np.inf), 0
 comm = ranks()
 
 def space():

@@ -484,6 +484,16 @@ def test_what_planes_lack_is_done_in_slots(monkeypatch):
     assert engine_of(lattice) is LatticeEngineName.SLOTS
     monkeypatch.setattr(choice, "LEAST_SITES", 640)
     assert engine_of(lattice) is LatticeEngineName.PLANES
+    assert engine_of(binding((4, 10, 16), 1.6)) is LatticeEngineName.PLANES
+    assert (
+        engine_of(binding((5, 10, 15), 1.6)) is LatticeEngineName.SLOTS
+    )  # words less than half full
+    assert engine_of(binding((4, 4, 40), 0.05)) is LatticeEngineName.SLOTS
+    some = empty_lattice((4, 4, 40), {f"S{i}": 0.1 for i in range(6)})
+    some.place("S0", count=640)
+    assert engine_of(lowered(some)) is LatticeEngineName.SLOTS
+    monkeypatch.setattr(choice, "MANY_SITES", 640)
+    assert engine_of(lowered(some)) is LatticeEngineName.PLANES
     assert engine_of(binding((4, 4, 40), 0.05)) is LatticeEngineName.PLANES  # of whole planes
     assert engine_of(binding((5, 5, 40), 0.05)) is LatticeEngineName.SLOTS
     assert engine_of(MODELS["sparse"]()) is LatticeEngineName.SLOTS

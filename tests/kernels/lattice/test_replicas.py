@@ -145,7 +145,7 @@ def test_more_lattices_in_planes_have_one_kernel(monkeypatch):
     grown = np.array([0, 1, 1])
     lattices.put(lattices.rows(grown), lattices.rest.take(grown))
     lattices.run_sampled([5], range(3), seed=7)
-    assert [one.sharing for one in lattices._engines] == [3, 3, 3]
+    assert lattices._mover(3).sharing == 3
     alone = PlanesReplicas(cpu, lattice)
     monkeypatch.setattr(alone, "_of_a_launch", lambda _: 1)
     alone.begin([(lattice, number) for number in range(2)], 7)

@@ -182,7 +182,7 @@ CASES = {
     " --range J1_KK2=10:20 --samples 300 --t-end 300 --points 7",
     "dbn quantiles": f"dbn {MAPK} --unknown J0_V1 --range J0_V1=1:4"
     " --samples 200 --t-end 300 --points 5 --spacing quantile --substeps 100",
-    "rdme crowded": "rdme crowded.toml --count-every 1 --frame-every 10 --replicas 2",
+    "rdme crowded": "rdme crowded.toml --engine slots --count-every 1 --frame-every 10 --replicas 2",
     "rdme many": "rdme many.toml --frame-every 1 --engine slots",
     "rdme planes": "rdme crowded.toml --engine planes --count-every 1 --frame-every 10",
     "rdme membrane": "rdme examples/minde.toml --t-end 0.0005 --count-every 2 --frame-every 5",

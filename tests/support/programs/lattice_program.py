@@ -192,20 +192,20 @@ def run_all(folder, names):
     """Cases in turn, ``NAME`` or ``NAME=RANKS``."""
     lattice_layout._CHUNK_BYTES = 5 * SHAPE[1] * SHAPE[2] * 8
     lattice_loop._BATCH_SECONDS = 0.02
-    least = planes.LEAST_SITES
+    least = planes.MANY_SITES
     usual = lattice_group.balanced, lattice_group.HaloOptions, halo_links.choose_depth
     for name, _, ranks_before in (text.partition("=") for text in names):
         lattice_group.balanced = thin_slabs if name in THIN else usual[0]
         tight = partial(usual[1], capacity=3)  # too few may wait: batches are done again
         lattice_group.HaloOptions = tight if name == "tight" else usual[1]
         halo_links.choose_depth = by_latency if name == "chosen" else usual[2]
-        planes.LEAST_SITES = np.inf if name in IN_SLOTS else 0
+        planes.MANY_SITES = np.inf if name in IN_SLOTS else 0
         try:
             run(folder, name, ranks_before).close()
         except ts.StoppedEarly:
             print("stopped", ranks().rank, flush=True)
         finally:
-            planes.LEAST_SITES = least
+            planes.MANY_SITES = least
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tauslab.base.arrays import UintArray
 from tauslab.base.errors import KernelCompileError
 
 # Numbers: how `struct` packs them, and their type in ctypes.
@@ -123,6 +124,11 @@ class ArgumentLayout:
             code += f"{field.offset - end}x{field.code}"
             end = field.offset + field.size
         self.packer = struct.Struct(f"{code}{self.size - end}x")
+        columns = ("path", "code", "offset")
+        names, formats, offsets = ([getattr(f, c) for f in self.fields] for c in columns)
+        self.record = np.dtype({
+            "names": names, "formats": formats, "offsets": offsets, "itemsize": self.size,
+        })  # fmt: skip
         self.places = {field.path: place for place, field in enumerate(self.fields)}
         self.pointers = [place for place, field in enumerate(self.fields) if field.is_pointer]
 
@@ -183,6 +189,22 @@ class Arguments:
             return self._layout.packer.pack(*self._packed)
         except (struct.error, TypeError) as error:
             raise TypeError(f"{self._layout.name}: {error} ({self._values_text()})") from None
+
+    def packed_rows(self, n: int, values: Mapping[str, Any]) -> UintArray:
+        """Structs u64 ``[row, word]`` that differ in some fields, by their paths.
+
+        Numbers come from arrays ``[row]``. Each struct has a row of a buffer, by turns where there
+        are fewer.
+        """
+        rows = np.repeat(np.frombuffer(self.packed(), self._layout.record), n)
+        for path, value in values.items():
+            field = self._layout.fields[self._layout.places[path]]
+            if field.is_pointer:
+                each = value.nbytes // len(value)
+                rows[path] = field.address(value) + np.arange(n) % len(value) * each
+            else:
+                rows[path] = value
+        return rows.view(np.uint64).reshape(n, -1)
 
     def structure(self) -> ctypes.Structure:
         """The struct for a call by ctypes."""

@@ -137,7 +137,8 @@ class LatticeMemory(SlabMemory):
     def from_slots(self, cells: DeviceArray) -> None:
         """Do nothing: slots are the content."""
 
-    def _lists_of(self, sites: Array) -> IntArray:
+    def lists_of(self, sites: Array) -> IntArray:
+        """As of `SlabMemory`."""
         tile = self.plan.tile
         return self.slab.tiles_of(sites, self.lattice.shape, tile.y, tile.x)
 

@@ -39,7 +39,8 @@ HELPED_WORDS, HELPED_SPECIES, HELPED_BLOCKS = 1 << 13, 5, 2
 # particles a site at the start and with fewer.
 MANY_AHEAD_DENSITY, MANY_AHEAD, FEW_AHEAD = 0.5, 4, 2
 LEAST_DENSITY, DENSE = 0.02, 0.1  # particles a site where they are, at the start
-LEAST_SITES = 1 << 17  # with fewer a launch of many lattices in slots takes less time
+LEAST_SITES = 1 << 12  # with fewer a core takes less time in slots if particles are few
+MANY_SITES = 1 << 17  # from which on only sites where particles are count
 LARGE = 1 << 19  # sites from which on the least density is enough
 MOST_SPECIES = 8
 MOST_TYPES = 16
@@ -65,11 +66,16 @@ def engine_of(lattice: LoweredLattice) -> LatticeEngineName:
     Of a lattice with few particles at its start most words are empty, and the slots engine looks
     only for sites that hold some.
     """
-    sites = math.prod(lattice.shape)
-    # A step is one pass where a warp has whole planes.
-    gains = sites >= LARGE or WORD % words_of(lattice) == 0
-    dense = lattice.start.density >= (LEAST_DENSITY if gains else DENSE)
-    planes = sites >= LEAST_SITES and dense and missing_in_planes(lattice) is None
+    sites, start = math.prod(lattice.shape), lattice.start
+    if sites >= MANY_SITES:
+        # A step is one pass where a warp has whole planes.
+        gains = sites >= LARGE or WORD % words_of(lattice) == 0
+        planes = start.density >= (LEAST_DENSITY if gains else DENSE)
+    else:  # words are half full at least, and blocks of a GPU may have helpers
+        enough = sites >= LEAST_SITES and start.number >= DENSE * sites
+        full = 2 * lattice.shape[2] >= WORD
+        planes = enough and full and len(lattice.species) <= HELPED_SPECIES
+    planes = planes and missing_in_planes(lattice) is None
     return LatticeEngineName.PLANES if planes else LatticeEngineName.SLOTS
 
 
@@ -281,6 +287,18 @@ def reaction_masks(lattice: LoweredLattice, chance: FloatArray) -> ReactionMasks
 def _candidate_words(most: float) -> int:
     """Return k with ``most <= 2^-k``."""
     return min(_LEAST_CHANCE, max(0, -math.frexp(most)[1])) if most > 0 else _LEAST_CHANCE
+
+
+def rate_tables(lattice: LoweredLattice, rates: Array) -> dict[str, Array]:
+    """Return what `PlaneArguments` has of rates ``[reaction, type]``, by name."""
+    chance = pass_chances(lattice, rates)
+    masks = reaction_masks(lattice, chance)
+    return {
+        "chances": chance if chance.size else np.zeros(1),
+        "cause_types": masks.cause_types if masks.cause_types.size else np.zeros(1, np.uint32),
+        "thinned": masks.thinned,
+        "thinning": masks.thinning,
+    }
 
 
 def pass_chances(lattice: LoweredLattice, rates: Array) -> FloatArray:

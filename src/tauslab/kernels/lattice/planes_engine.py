@@ -24,7 +24,7 @@ from tauslab.kernels.lattice.planes import (
     pass_chances,
     planes_header,
     planes_in_slots,
-    reaction_masks,
+    rate_tables,
     teams_of,
     words_of,
 )
@@ -47,7 +47,7 @@ _NO_EDGES: dict[str, Any] = {
     "apart": 0, "number": 0,
 }  # fmt: skip
 _ALIGNED = 32  # words of a warp, or of vectors
-_MOST_BESIDE = 64  # lattices of a launch
+_MOST_ENGINES = 64  # of a launch
 _MOST_WATCHED = 1024  # words of a plane: in larger ones all blocks wait for each other
 
 
@@ -122,6 +122,16 @@ class PlanesMemory(SlabMemory):
         for buffer in (self._stayed, self.moved, self.more):
             self.backend.clear(buffer, self.stream)
 
+    def room(self, moving: int, lists: int) -> dict[str, Any]:
+        """Memory for other lattices: for so many that move at the same time, and their lists."""
+        result = {
+            name: self.backend.empty((moving, *buffer.shape), buffer.dtype)
+            for name, buffer in (("moved", self.moved), ("more", self.more))
+        }
+        for buffer in result.values():  # words after the last hold no particle
+            self.backend.clear(buffer, self.stream)
+        return result | {"heads": self.backend.empty((lists, *self._heads.shape), np.int32)}
+
     def _make_tables(self) -> None:
         backend, lattice = self.backend, self.lattice
         hops, types = hop_tables(lattice), len(lattice.site_types)
@@ -182,12 +192,8 @@ class PlanesMemory(SlabMemory):
         return np.ascontiguousarray(np.concatenate(parts))
 
     def _use_rates(self) -> None:
-        chance = pass_chances(self.lattice, self._rates)
-        masks, upload = reaction_masks(self.lattice, chance), self.backend.upload
-        self._chances = upload(chance if chance.size else np.zeros(1))
-        self._cause_types = upload(masks.cause_types if masks.cause_types.size
-                                   else np.zeros(1, np.uint32))  # fmt: skip
-        self._thinned, self._thinning = upload(masks.thinned), upload(masks.thinning)
+        tables = rate_tables(self.lattice, self._rates)
+        self._rate_tables = {name: self.backend.upload(table) for name, table in tables.items()}
 
     @property
     def rates(self) -> FloatArray:
@@ -227,10 +233,7 @@ class PlanesMemory(SlabMemory):
             "ghost_rows": self._ghost_rows,
             "ghost_bits": self._ghost_bits,
             "tables": self._reactions,
-            "chances": self._chances,
-            "cause_types": self._cause_types,
-            "thinned": self._thinned,
-            "thinning": self._thinning,
+            **self._rate_tables,
             "fired": self._fired,
             "waiting": self._waiting,
             "heads": self._heads,
@@ -338,7 +341,8 @@ class PlanesMemory(SlabMemory):
         """Let particles wait for a slot from now on."""
         self.may_wait, self.axes_together = True, min(1, self.axes_together)
 
-    def _lists_of(self, sites: Array) -> IntArray:
+    def lists_of(self, sites: Array) -> IntArray:
+        """As of `SlabMemory`."""
         z, y, x = np.unravel_index(sites.astype(np.int64), self.lattice.shape)
         return np.asarray((z - self.slab.begin) * self.plane_words + y * self._row + x // WORD)
 
@@ -365,9 +369,20 @@ class PlanesMemory(SlabMemory):
         """As of `SlabMemory`."""
         self._convert("planes_from_slots", cells, 0)
 
+    def others_from_slots(self, cells: DeviceArray, contents: Sequence[DeviceArray]) -> None:
+        """Do so for other lattices ``[lattice, z, y, x, slot]``, whose `contents` are 0."""
+        entry, kept, lattice = "planes_from_slots", KeptArguments(self.program), self.arguments()
+        for row, content in enumerate(contents):
+            own = lattice | {"stayed": content}
+            arguments = kept.of(entry, lattice=own, slots=cells[row], first=0, words=self.words)
+            self.program.launch(entry, self.words, arguments, self.stream)
+        self.synchronize()
 
-def planes_at_a_time(backend: Backend, lattice: LoweredLattice, runs: int) -> int:
-    """Return how many of `runs` lattices gain speed beside each other, and fit.
+
+def planes_at_a_time(
+    backend: Backend, lattice: LoweredLattice, runs: int, limit: int = _MOST_ENGINES
+) -> int:
+    """Return how many of `runs` lattices gain speed beside each other, and fit: at most `limit`.
 
     On a CPU each has a thread. On a GPU they have about as many words as its threads.
     """
@@ -375,7 +390,7 @@ def planes_at_a_time(backend: Backend, lattice: LoweredLattice, runs: int) -> in
     if backend.style.warp > 1:
         teams = teams_of(lattice, 1 << 30)
         blocks = backend.multiprocessors * teams.blocks
-        most = min(_MOST_BESIDE, blocks, -(-blocks * teams.threads // words))
+        most = min(limit, blocks, -(-blocks * teams.threads // words))
     fit = backend.free_memory() // (2 * bytes_of_site(lattice) * WORD * words)
     most = max(1, min(runs, most, fit))
     return -(-runs // -(-runs // most))
@@ -439,9 +454,8 @@ class PlanesEngine(PlanesMemory):
         rows: DeviceArray | None,
         edges: Mapping[str, Any] = _NO_EDGES,
     ) -> None:
-        several = self.sharing > 1
         arguments = self._of_steps(steps, marks, rows, edges)
-        self._launch_steps(arguments, [arguments.packed()] if several else [])
+        self._launch_steps(arguments, self._structs([arguments]) if self.sharing > 1 else None)
 
     def _of_steps(
         self, steps: int, marks: Sequence[int], rows: DeviceArray | None, edges: Mapping[str, Any]
@@ -465,16 +479,47 @@ class PlanesEngine(PlanesMemory):
         resident = self.program.resident_blocks("planes_steps", self.threads)
         return max(1, min(resident // lattices, self._most_blocks))
 
-    def _launch_steps(self, arguments: Arguments, several: Sequence[bytes]) -> None:
+    def _structs(self, several: Sequence[Arguments]) -> DeviceArray:
+        """Arguments of several lattices ``[lattice, word]``, on the device."""
+        packed = np.frombuffer(b"".join([each.packed() for each in several]), np.uint64)
+        self._beside = self.backend.upload(packed.reshape(len(several), -1), self.stream)
+        return self._beside
+
+    def _launch_steps(self, arguments: Arguments, several: DeviceArray | None) -> None:
         """Launch steps of this lattice, or of several, by the arguments of each."""
-        each = self.blocks
-        if several:
-            each = self._blocks_of_each(len(several))
-            packed = np.frombuffer(b"".join(several), np.uint64)
-            self._beside = self.backend.upload(packed, self.stream)
-            arguments.set(beside=self._beside, lattices=len(several))
-        grid = LaunchGrid(each * max(1, len(several)), self.threads, together=True)
+        blocks = self.blocks
+        if several is not None:
+            blocks = self._blocks_of_each(len(several)) * len(several)
+            arguments.set(beside=several, lattices=len(several))
+        grid = LaunchGrid(blocks, self.threads, together=True)
         self.program.launch_blocks("planes_steps", grid, arguments, self.stream)
+
+    def start_rows(
+        self, marks: Sequence[int], counts: DeviceArray, most: int, own: Mapping[str, Any]
+    ) -> None:
+        """Put steps of many lattices on the stream, at most so many at the same time.
+
+        Parameters
+        ----------
+        counts
+            u64 ``[lattice, mark, column]``, of 0.
+        own
+            Fields of `PlaneArguments` that differ, as `Arguments.packed_rows` takes them. Lattices
+            that move at the same time have rows of their own of `moved` and `more`.
+        """
+        n, backend = len(counts), self.backend
+        progress = backend.empty((n, *self._progress.shape), np.uint32)
+        backend.clear(progress, self.stream)
+        arguments = self._of_steps(marks[-1], marks, counts, _NO_EDGES)
+        rows = {f"lattice.{name}": value for name, value in own.items()}
+        rows |= {"counts": counts, "progress": progress}
+        self._beside = backend.upload(arguments.packed_rows(n, rows), self.stream)
+        self._rows_beside = progress  # which live as long
+        # A kernel that replaces the first one may have room for fewer blocks, but for these.
+        fit = self.program.resident_blocks("planes_steps", self.threads)
+        most = min(most, fit, backend.multiprocessors * self._teams.blocks)
+        for begin in range(0, n, most):
+            self._launch_steps(arguments, self._beside[begin : begin + most])
 
     def start_beside(
         self, others: Sequence[Any], marks: Sequence[int]
@@ -487,7 +532,7 @@ class PlanesEngine(PlanesMemory):
         prepared = [each.prepare(marks) for each in engines]
         for each in others:
             self.stream.wait_for(each.stream.record())
-        self._launch_steps(prepared[0][0], [arguments.packed() for arguments, _ in prepared])
+        self._launch_steps(prepared[0][0], self._structs([each for each, _ in prepared]))
         done = self.stream.record()
         for each in others:
             each.stream.wait_for(done)

@@ -4,56 +4,98 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
-from tauslab.base.arrays import Array, BoolArray, DeviceArray, IntArray
+from tauslab.base.arrays import Array, BoolArray, DeviceArray, FloatArray, IntArray
 from tauslab.kernels.backends.base import Backend
 from tauslab.kernels.lattice.changing import CANDIDATE
 from tauslab.kernels.lattice.lowering import LoweredLattice
-from tauslab.kernels.lattice.planes import PLANES_OF_SLOTS, LatticeEngineName, words_of
+from tauslab.kernels.lattice.placing import are_many
+from tauslab.kernels.lattice.planes import (
+    PLANES_OF_SLOTS,
+    LatticeEngineName,
+    rate_tables,
+    words_of,
+)
 from tauslab.kernels.lattice.planes_engine import PlanesEngine, planes_at_a_time
-from tauslab.kernels.lattice.replicas import LatticeReplicas, Replicas, Rest
+from tauslab.kernels.lattice.replicas import PLACED, LatticeReplicas, ManyReplicas, Replicas, Rest
+from tauslab.kernels.lattice.state import counted_columns
+
+_MOST_BESIDE = 1024  # lattices that share the device
+_AT_ONCE = 1 << 28  # bytes of lattices whose launches follow one another without a look
 
 
-class PlanesReplicas(Replicas):
+class PlanesReplicas(ManyReplicas):
     """Lattices in bit planes; those that do not fill the device move beside each other."""
 
     _engine: PlanesEngine
 
     def __init__(self, backend: Backend, lattice: LoweredLattice) -> None:
         super().__init__(PlanesEngine(backend, lattice, seed=0))
-        self._engines: list[PlanesEngine] = []  # that move beside each other
+        self._moving: PlanesEngine | None = None  # has the kernel that moves many
+        self._tables: dict[str, Any] = {}  # of rates
+        self._sizes: dict[int, int] = {}
+
+    def use_rates(self, rates: FloatArray | None) -> None:
+        """As of `Replicas`."""
+        super().use_rates(rates)
+        each = [rate_tables(self.lattice, own) for own in (() if rates is None else rates)]
+        self._tables = {
+            name: self.backend.upload(np.stack([tables[name] for tables in each]))
+            for name in (each[0] if each else ())
+        }
+
+    @property
+    def _beside(self) -> int:
+        """Lattices that share the device at the same time."""
+        n = len(self)
+        if n not in self._sizes:  # to ask for the device's memory takes long
+            size = planes_at_a_time(self.backend, self.lattice, n, _MOST_BESIDE)
+            self._sizes = {n: size}
+        return self._sizes[n]
 
     def _of_a_launch(self, n: int) -> int:
-        """Lattices that move beside each other; 1: one after another."""
-        reshaped = any(one is not None for one in self.rest.types)
-        return 1 if reshaped else planes_at_a_time(self.backend, self.lattice, n)
+        """As of `ManyReplicas`."""
+        if n < 2 or any(one is not None for one in self.rest.types):
+            return 0
+        whole = self.backend.style.warp > 1 and self._beside == 1
+        return 0 if whole else max(self._beside, _AT_ONCE // self.bytes_each)
 
-    def _move(
-        self, marks: Sequence[int], rest: Rest, seed: int, numbers: Sequence[int], found: IntArray
-    ) -> None:
-        """As of `Replicas`, or some beside each other."""
-        n = len(self)
-        size = self._of_a_launch(n) if n else 1
-        if size == 1:
-            super()._move(marks, rest, seed, numbers, found)
-            return
-        if len(self._engines) < size:  # one kernel does all, whose teams follow from their number
-            self._engines.clear()
-            for _ in range(size):
-                one = PlanesEngine(self.backend, self.lattice, seed=0, sharing=size)
-                self._engines.append(one)
-        for begin in range(0, n, size):
-            rows = range(begin, min(n, begin + size))
-            first, *others = engines = self._engines[: len(rows)]
-            for engine, row in zip(engines, rows, strict=True):
-                self._load(engine, row, rest, seed, numbers[row])
-            ends = first.start_beside(others, marks)
-            for engine, row, end in zip(engines, rows, ends, strict=True):
-                found[:, row] = end().by_type
-                if marks[-1]:
-                    self._store(engine, row, rest)
+    def _mover(self, n: int) -> PlanesEngine:
+        size = max(2, min(n, self._beside))  # a kernel of one has another text
+        if self._moving is None or self._moving.sharing < size:
+            self._room = {}
+            self._moving = PlanesEngine(self.backend, self.lattice, seed=0, sharing=size)
+        return self._moving
+
+    def _new_room(self, n: int) -> dict[str, Any]:
+        engine = self._mover(n)
+        return engine.room(min(n, engine.sharing), n)
+
+    def _try(
+        self, marks: Sequence[int], rows: slice, rest: Rest, seed: int, numbers: Sequence[int],
+        capacity: int,
+    ) -> IntArray:  # fmt: skip
+        n, lattice = rows.stop - rows.start, self.lattice
+        engine = self._mover(n)
+        counts = self.backend.empty((n, len(marks), counted_columns(lattice.sizes)), np.uint64)
+        self.backend.clear(counts, engine.stream)
+        engine.seed = seed
+        engine.start_rows(marks, counts, min(n, self._beside), {
+            "stayed": self.particles[rows],
+            **{name: self._room[name] for name in ("moved", "more")},
+            **{name: self._room[name][:n] for name in ("heads", "waiting", "work", "fired")},
+            **{name: table[rows] for name, table in self._tables.items()},
+            "capacity": capacity,
+            "step": rest.steps[rows],
+            "replica": np.asarray(numbers, np.int64),
+        })  # fmt: skip
+        shape = (n, len(marks), len(lattice.site_types), len(lattice.species))
+        columns = shape[2] * shape[3]
+        found = engine.host(counts)[:, :, :columns].astype(np.int64).reshape(shape)
+        return np.asarray(found.swapaxes(0, 1))
 
     def in_slots(self, rows: slice) -> DeviceArray:
         """As of `Replicas`, made anew."""
@@ -75,24 +117,45 @@ class PlanesReplicas(Replicas):
 
     def take_up(self, cells: Array, rest: Rest) -> None:
         """As of `Replicas`."""
-        self.particles = self.backend.empty((len(cells), self.words), np.uint32)
-        for row, one in enumerate(cells):
-            self._engine.from_slots(self.backend.upload(np.ascontiguousarray(one)))
-            self._keep(row)
+        self._empty(len(cells))
+        self._fill(cells, 0)
         self.rest = rest
 
     def begin(self, starts: Sequence[tuple[LoweredLattice, int]], seed: int) -> None:
         """As of `Replicas`."""
-        self.particles = self.backend.empty((len(starts), self.words), np.uint32)
+        self._empty(len(starts))
         self.rest = self._none(len(starts))
-        for row, (lattice, number) in enumerate(starts):
-            self._engine.place(lattice, seed, number)
-            self._keep(row)
+        whole = self._engine.slab
+        if any(are_many(lattice.start, whole) for lattice, _ in starts):  # the device places them
+            for row, (lattice, number) in enumerate(starts):
+                self._engine.place(lattice, seed, number)
+                self.backend.copy(self._engine.content, self._content(row), self._engine.stream)
+            self._engine.synchronize()
+            return
+        most = self._in_slots_at_once
+        for begin in range(0, len(starts), most):
+            placed = [
+                lattice.particles(0, whole.end, seed, number)
+                for lattice, number in starts[begin : begin + most]
+            ]
+            self._fill(np.stack(placed), begin)
 
-    def _keep(self, row: int) -> None:
-        """Make the engine's particles those of a lattice."""
-        self.backend.copy(self._engine.content, self._content(row), self._engine.stream)
-        self._engine.synchronize()
+    @property
+    def _in_slots_at_once(self) -> int:
+        """Lattices that are put into slots at a time."""
+        return max(1, PLACED // (self.sites * self.lattice.slots))
+
+    def _empty(self, n: int) -> None:
+        self.particles = self.backend.empty((n, self.words), np.uint32)
+        self.backend.clear(self.particles, self._engine.stream)
+
+    def _fill(self, cells: Array, first: int) -> None:
+        """Put lattices in slots, on the host, in the place of empty ones."""
+        most = self._in_slots_at_once
+        for begin in range(0, len(cells), most):
+            some = self.backend.upload(np.ascontiguousarray(cells[begin : begin + most]))
+            rows = range(first + begin, first + begin + len(some))
+            self._engine.others_from_slots(some, [self._content(row) for row in rows])
 
     def _listed(self, numbers: IntArray, *, replica: int = 0, **draws: int) -> Array:
         parts = [np.zeros(0, CANDIDATE)]

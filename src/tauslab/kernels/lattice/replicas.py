@@ -49,7 +49,7 @@ SUMMED = ("fired", *SINCE_START)  # of `Rest`: slabs of a lattice have parts of 
 COUNTED = (*SUMMED, "steps", "puts", "shapes")  # of `Rest`, in its order
 _CAPACITY = 256  # particles of a lattice that can wait, at first
 _GROWTH = 4
-_PLACED = 1 << 28  # bytes of lattices that are placed at once on the host
+PLACED = 1 << 28  # bytes of lattices that are placed at once on the host
 _LOOKED_AT = 1 << 26  # bytes of lattices that are counted at once
 _ROUNDS = 4  # lattices of a launch for each that is done at the same time
 
@@ -507,8 +507,140 @@ class Replicas(ABC):
         return 4 * self.words
 
 
-class LatticeReplicas(Replicas):
-    """Lattices in slots: small ones move at once."""
+class ManyReplicas(Replicas):
+    """Lattices that move at once: the buffers of each follow those of the one before."""
+
+    def __init__(self, engine: SlabMemory) -> None:
+        super().__init__(engine)
+        self._room: dict[str, Any] = {}
+        self._capacity = _CAPACITY
+
+    @abstractmethod
+    def _of_a_launch(self, n: int) -> int:
+        """Lattices that are done at once; 0: one after another, with all blocks for each."""
+
+    @abstractmethod
+    def _mover(self, n: int) -> SlabMemory:
+        """An engine of the model's site types and rates, whose kernels move n lattices at once."""
+
+    @abstractmethod
+    def _new_room(self, n: int) -> dict[str, Any]:
+        """Memory for n lattices that move: heads of lists of waiting particles, and what else."""
+
+    @abstractmethod
+    def _try(
+        self, marks: Sequence[int], rows: slice, rest: Rest, seed: int, numbers: Sequence[int],
+        capacity: int,
+    ) -> IntArray:  # fmt: skip
+        """All steps up to the last mark; void where a list of waiting particles was full."""
+
+    def _move(
+        self, marks: Sequence[int], rest: Rest, seed: int, numbers: Sequence[int], found: IntArray
+    ) -> None:
+        """As of `Replicas`, or many at once."""
+        n = len(self)
+        size = self._of_a_launch(n)
+        if not size:
+            super()._move(marks, rest, seed, numbers, found)
+            return
+        for begin in range(0, n, size):
+            rows = slice(begin, min(n, begin + size))
+            found[:, rows] = self._launched(marks, rows, rest, seed, numbers[rows])
+
+    def _launched(
+        self, marks: Sequence[int], rows: slice, rest: Rest, seed: int, numbers: Sequence[int]
+    ) -> IntArray:
+        """Make all steps up to the last mark; again with more room where a list was full."""
+        n, engine = rows.stop - rows.start, self._mover(rows.stop - rows.start)
+        held = max((len(rest.waiting[row]) for row in range(rows.start, rows.stop)), default=0)
+        capacity = self._capacity
+        while capacity < 2 * held:
+            capacity *= _GROWTH
+        if held:
+            engine.let_wait()
+        backend, stream = self.backend, engine.stream
+        state = self.particles[rows]
+        before = self._buffers(n, capacity)["before"][:n]
+        backend.copy(state, before, stream)
+        while True:
+            self._load_rows(rows, rest, engine)
+            counts = self._try(marks, rows, rest, seed, numbers, capacity)
+            work = engine.host(self._room["work"][:n])
+            if not work[:, FULL].any():
+                break
+            capacity *= _GROWTH
+            engine.let_wait()
+            kept = self._room["before"]
+            backend.copy(kept[:n], state, stream)
+            engine.synchronize()
+            self._capacity = capacity
+            self._buffers(n, capacity, before=kept)
+        self._take_back(rows, rest, work, marks[-1], engine)
+        return counts
+
+    def _buffers(self, n: int, capacity: int, before: Any = None) -> dict[str, Any]:
+        """Memory for n lattices that move."""
+        space = self._room
+        if space and len(space["work"]) >= n and space["waiting"].shape[2] == capacity:
+            return space
+        backend = self.backend
+        self._room = {}  # given back before more is taken
+        self._room = {
+            "before": backend.empty((n, self.words), np.uint32) if before is None else before,
+            "waiting": backend.empty((n, 2, capacity, WAITING.itemsize // 8), np.uint64),
+            "work": backend.empty((n, WORK), np.uint64),
+            "fired": backend.empty((n, max(1, len(self.lattice.reactions))), np.uint64),
+            **self._new_room(n),
+        }
+        return self._room
+
+    def _load_rows(self, rows: slice, rest: Rest, engine: SlabMemory) -> None:
+        """Put what waits and what was counted where kernels find it."""
+        backend, space, n = self.backend, self._room, rows.stop - rows.start
+        steps = rest.steps[rows]
+        work = np.zeros((n, WORK), np.uint64)
+        for name, word in SINCE_START.items():
+            work[:, word] = getattr(rest, name)[rows]
+        fired = np.zeros((n, max(1, len(self.lattice.reactions))), np.uint64)
+        fired[:, : rest.fired.shape[1]] = rest.fired[rows]
+        space["heads"][:n] = np.int32(-1)
+        for at in range(n):
+            waiting, current = rest.waiting[rows.start + at], int(steps[at]) & 1
+            if not len(waiting):
+                continue
+            work[at, WAITING_0 + current] = len(waiting)
+            entries, lists = chained(waiting, engine.lists_of(waiting["site"]))
+            heads = np.full(space["heads"].shape[2:], -1, np.int32)
+            heads.reshape(-1)[lists] = first_entries(entries, lists)
+            space["heads"][at, current] = backend.upload(heads)
+            words = entries.view(np.uint64).reshape(-1, 3)
+            space["waiting"][at, current, : len(entries)] = backend.upload(words)
+        space["work"][:n] = backend.upload(work)
+        space["fired"][:n] = backend.upload(fired)
+
+    def _take_back(
+        self, rows: slice, rest: Rest, work: Array, done: int, engine: SlabMemory
+    ) -> None:
+        """Take back waiting particles and counters after all steps."""
+        n = rows.stop - rows.start
+        for name, word in SINCE_START.items():
+            getattr(rest, name)[rows] = work[:, word]
+        fired = engine.host(self._room["fired"][:n])
+        rest.fired[rows] = fired[:, : rest.fired.shape[1]]
+        for at in range(n):
+            current = (int(rest.steps[rows.start + at]) + done) & 1
+            held = int(work[at, WAITING_0 + current])
+            entries = np.zeros(0, WAITING)
+            if held:
+                words = engine.host(self._room["waiting"][at, current, :held])
+                entries = in_order(
+                    np.ascontiguousarray(words).view(WAITING).reshape(-1), 0, self.sites
+                )
+            rest.waiting[rows.start + at] = entries
+
+
+class LatticeReplicas(ManyReplicas):
+    """Lattices in slots: a block does a small one."""
 
     _engine: LatticeEngine
 
@@ -527,8 +659,6 @@ class LatticeReplicas(Replicas):
             )
         self._tables: tuple[Any, Any] | None = None  # of rates
         self._bounds: RateBounds | None = None
-        self._room: dict[str, Any] = {}
-        self._capacity = 0
 
     def in_slots(self, rows: slice) -> DeviceArray:
         """As of `Replicas`; no copy."""
@@ -547,7 +677,7 @@ class LatticeReplicas(Replicas):
         backend, nz = self.backend, self.lattice.shape[0]
         self.particles = backend.empty((len(starts), self.words), np.uint32)
         self.rest = self._none(len(starts))
-        most = max(1, _PLACED // (4 * self.words))
+        most = max(1, PLACED // (4 * self.words))
         for begin in range(0, len(starts), most):
             placed = [
                 lattice.particles(0, nz, seed, number).reshape(-1).view(np.uint32)
@@ -584,19 +714,6 @@ class LatticeReplicas(Replicas):
 
     # ---------------------------------------------------------------- steps
 
-    def _move(
-        self, marks: Sequence[int], rest: Rest, seed: int, numbers: Sequence[int], found: IntArray
-    ) -> None:
-        """As of `Replicas`, or many at once."""
-        n = len(self)
-        size = self._of_a_launch(n)
-        if not size:
-            super()._move(marks, rest, seed, numbers, found)
-            return
-        for begin in range(0, n, size):
-            rows = slice(begin, min(n, begin + size))
-            found[:, rows] = self._launched(marks, rows, rest, seed, numbers[rows])
-
     def _of_a_launch(self, n: int) -> int:
         """Lattices that are done at once; 0: one after another, with all blocks for each."""
         backend = self.backend
@@ -621,56 +738,23 @@ class LatticeReplicas(Replicas):
         tiles = 4 * self._tiles * 10
         return 2 * self.bytes_each + 2 * bits * self.sites + tiles + 48 * _CAPACITY
 
-    def _launched(
-        self, marks: Sequence[int], rows: slice, rest: Rest, seed: int, numbers: Sequence[int]
-    ) -> IntArray:
-        n = rows.stop - rows.start
+    def _mover(self, n: int) -> SlabMemory:
+        del n
         self._use_types(None)  # a lattice that moved alone may have had others
         self._use_rates(self._engine, self._own_rates)
-        held = max((len(rest.waiting[row]) for row in range(rows.start, rows.stop)), default=0)
-        capacity = max(_CAPACITY, self._capacity)
-        while capacity < 2 * held:
-            capacity *= _GROWTH
-        backend, stream = self.backend, self._engine.stream
-        state = self.particles[rows]
-        before = self._buffers(n, capacity)["before"][:n]
-        backend.copy(state, before, stream)
-        while True:
-            counts = self._try(marks, rows, rest, seed, numbers, capacity)
-            work = self._engine.host(self._room["work"][:n])
-            if not work[:, FULL].any():
-                break
-            capacity *= _GROWTH
-            kept = self._room["before"]
-            backend.copy(kept[:n], state, stream)
-            self._engine.synchronize()
-            self._capacity = capacity
-            self._buffers(n, capacity, before=kept)
-        self._take_back(rows, rest, work, marks[-1])
-        return counts
+        return self._engine
 
-    def _buffers(self, n: int, capacity: int, before: Any = None) -> dict[str, Any]:
-        """Memory for n lattices that move."""
-        space = self._room
-        if space and len(space["work"]) >= n and space["waiting"].shape[2] == capacity:
-            return space
-        backend, lattice = self.backend, self.lattice
-        planes, tiles = lattice.shape[0], self._plan.tiles
-        bits = np.uint16 if lattice.slots <= 16 else np.uint32
-        self._room = {}  # given back before more is taken
-        self._room = {
-            "before": backend.empty((n, self.words), np.uint32) if before is None else before,
+    def _new_room(self, n: int) -> dict[str, Any]:
+        backend, planes, tiles = self.backend, self.lattice.shape[0], self._plan.tiles
+        bits = np.uint16 if self.lattice.slots <= 16 else np.uint32
+        return {
             "moved": backend.empty((n, self.words), np.uint32),
             "state_stamps": backend.empty((n, planes, tiles), np.uint32),
             "moved_stamps": backend.empty((n, planes, tiles), np.uint32),
             "z_moves": backend.empty((n, self.sites, 2), bits),
             "listed": backend.empty((n, 6, planes, tiles), np.int32),
             "heads": backend.empty((n, 2, planes, tiles), np.int32),
-            "waiting": backend.empty((n, 2, capacity, WAITING.itemsize // 8), np.uint64),
-            "work": backend.empty((n, WORK), np.uint64),
-            "fired": backend.empty((n, max(1, len(lattice.reactions))), np.uint64),
         }
-        return self._room
 
     def _try(
         self, marks: Sequence[int], rows: slice, rest: Rest, seed: int, numbers: Sequence[int],
@@ -679,8 +763,11 @@ class LatticeReplicas(Replicas):
         """All steps up to the last mark; void where a list of waiting particles was full."""
         backend, engine, n = self.backend, self._engine, rows.stop - rows.start
         lattice = self.lattice
-        self._load_rows(rows, rest)
-        places = np.stack([np.asarray(numbers, np.int64), rest.steps[rows]], axis=1)
+        steps = rest.steps[rows]
+        for name, more in (("state_stamps", 1), ("moved_stamps", 0)):
+            stamps = ((steps + more) & 0xFFFFFFFF).astype(np.uint32)
+            self._room[name][:n] = backend.upload(stamps[:, None, None])
+        places = np.stack([np.asarray(numbers, np.int64), steps], axis=1)
         self._room["places"] = backend.upload(np.ascontiguousarray(places))
         bins = len(lattice.site_types) * len(lattice.species)
         counts = backend.empty((len(marks), n, counted_columns(lattice.sizes)), np.uint64)
@@ -693,35 +780,6 @@ class LatticeReplicas(Replicas):
             self._start("rdme_count_replicas", rows, seed, capacity, done, 0, counts[index])
         result = self._engine.host(counts)[:, :, :bins].astype(np.int64)
         return result.reshape(len(marks), n, len(lattice.site_types), len(lattice.species))
-
-    def _load_rows(self, rows: slice, rest: Rest) -> None:
-        """Put what waits and what was counted where kernels find it."""
-        backend, space, n = self.backend, self._room, rows.stop - rows.start
-        steps = rest.steps[rows]
-        work = np.zeros((n, WORK), np.uint64)
-        for name, word in SINCE_START.items():
-            work[:, word] = getattr(rest, name)[rows]
-        fired = np.zeros((n, max(1, len(self.lattice.reactions))), np.uint64)
-        fired[:, : rest.fired.shape[1]] = rest.fired[rows]
-        space["heads"][:n] = np.int32(-1)
-        for name, more in (("state_stamps", 1), ("moved_stamps", 0)):
-            stamps = ((steps + more) & 0xFFFFFFFF).astype(np.uint32)
-            space[name][:n] = backend.upload(stamps[:, None, None])
-        slab, tile = self._engine.slab, self._plan.tile
-        for at in range(n):
-            waiting, current = rest.waiting[rows.start + at], int(steps[at]) & 1
-            if not len(waiting):
-                continue
-            work[at, WAITING_0 + current] = len(waiting)
-            where = slab.tiles_of(waiting["site"], self.lattice.shape, tile.y, tile.x)
-            entries, tiles = chained(waiting, where)
-            heads = np.full(space["heads"].shape[2:], -1, np.int32)
-            heads.reshape(-1)[tiles] = first_entries(entries, tiles)
-            space["heads"][at, current] = backend.upload(heads)
-            words = entries.view(np.uint64).reshape(-1, 3)
-            space["waiting"][at, current, : len(entries)] = backend.upload(words)
-        space["work"][:n] = backend.upload(work)
-        space["fired"][:n] = backend.upload(fired)
 
     def _start(
         self, entry: str, rows: slice, seed: int, capacity: int, done: int, steps: int,
@@ -751,21 +809,3 @@ class LatticeReplicas(Replicas):
         threads = self._plan.tile.threads
         blocks = min(n, int(self.program.resident_blocks(entry, threads)))
         self.program.launch_blocks(entry, LaunchGrid(blocks, threads), arguments, engine.stream)
-
-    def _take_back(self, rows: slice, rest: Rest, work: Array, done: int) -> None:
-        """Take back waiting particles and counters after all steps."""
-        n = rows.stop - rows.start
-        for name, word in SINCE_START.items():
-            getattr(rest, name)[rows] = work[:, word]
-        fired = self._engine.host(self._room["fired"][:n])
-        rest.fired[rows] = fired[:, : rest.fired.shape[1]]
-        for at in range(n):
-            current = (int(rest.steps[rows.start + at]) + done) & 1
-            held = int(work[at, WAITING_0 + current])
-            entries = np.zeros(0, WAITING)
-            if held:
-                words = self._engine.host(self._room["waiting"][at, current, :held])
-                entries = in_order(
-                    np.ascontiguousarray(words).view(WAITING).reshape(-1), 0, self.sites
-                )
-            rest.waiting[rows.start + at] = entries

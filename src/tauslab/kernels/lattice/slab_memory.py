@@ -68,7 +68,7 @@ class SlabMemory(ABC):
 
     KEPT: ClassVar[tuple[str, ...]]  # buffers of a batch that may be repeated, beside `_waiting`
     SLOTS_APART: ClassVar[bool]  # whether slots are made of the content, and it of them
-    _heads: Any  # [2, list]: the first that waits on each list of `_lists_of`
+    _heads: Any  # [2, list]: the first that waits on each list of `lists_of`
 
     def __init__(
         self, backend: Backend, lattice: LoweredLattice, slab: Slab, *, seed: int, replica: int,
@@ -175,8 +175,11 @@ class SlabMemory(ABC):
         """Go on from a state whose particles are `content`; those of `state` are not read."""
 
     @abstractmethod
-    def _lists_of(self, sites: Array) -> IntArray:
+    def lists_of(self, sites: Array) -> IntArray:
         """Lists, of all in `_heads`, of particles that wait at numbered sites of the lattice."""
+
+    def let_wait(self) -> None:  # noqa: B027 - an engine may always do so
+        """Let particles wait for a slot from now on."""
 
     def mark_all(self) -> None:  # noqa: B027 - an engine may know nothing of them
         """Forget which sites are empty: after particles were changed from outside."""
@@ -199,7 +202,7 @@ class SlabMemory(ABC):
         work[WAITING_0 + current] = len(waiting)
         for name, count in counted.items():
             work[SINCE_START[name]] = count
-        entries, lists = chained(waiting, self._lists_of(waiting["site"]))
+        entries, lists = chained(waiting, self.lists_of(waiting["site"]))
         heads = np.full(self._heads.shape, -1, np.int32)
         heads[current].reshape(-1)[lists] = first_entries(entries, lists)
         upload = self.backend.upload

@@ -81,16 +81,19 @@ class ParticleStart:
                 if patches is not None:
                     self._spread(put, patches, fixed.cells, seed, replica)
 
-        with ThreadPoolExecutor(len(cuts) - 1, thread_name_prefix="tauslab-place") as threads:
-            for _ in threads.map(fill, cuts[:-1], cuts[1:]):
-                pass
+        if len(cuts) == 2:
+            fill(z0, z1)
+        else:
+            with ThreadPoolExecutor(len(cuts) - 1, thread_name_prefix="tauslab-place") as threads:
+                for _ in threads.map(fill, cuts[:-1], cuts[1:]):
+                    pass
         return out.reshape(z1 - z0, y, x, self.slots)
 
     def _pieces(self, planes: int) -> int:
         """Into how many pieces to cut so many planes, a thread each."""
         particles = self.spread * planes / self.sites.shape[0]
-        cores = allowed_cores()
-        return max(1, min(planes, cores, _MOST_THREADS, int(particles) >> _CHUNK_BITS))
+        most = min(planes, _MOST_THREADS, int(particles) >> _CHUNK_BITS)
+        return min(most, allowed_cores()) if most > 1 else 1
 
     @property
     def spread(self) -> int:
@@ -118,7 +121,12 @@ class ParticleStart:
         sites = self.sites.per_plane.sum(axis=0)
         spread = {one.site_type for one in self.placed if one.positions is None and one.count}
         space = sum(int(sites[one]) for one in spread) or int(sites.sum())
-        return float(sum(one.count for one in self.placed)) / max(1, space)
+        return self.number / max(1, space)
+
+    @property
+    def number(self) -> int:
+        """Particles of all placements."""
+        return sum(one.count for one in self.placed)
 
     def at_positions(self) -> Fixed:
         """All particles with positions."""

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:pairs. reaction R1 .* is so fast
 @pytest.fixture(autouse=True, params=["slots", pytest.param("planes", marks=pytest.mark.validate)])
 def _engine(request, monkeypatch):
     """All of them in slots; in planes with `-m validate`, and those that ask for `EITHER`."""
-    monkeypatch.setattr(planes, "LEAST_SITES", 0 if request.param == "planes" else np.inf)
+    monkeypatch.setattr(planes, "MANY_SITES", 0 if request.param == "planes" else np.inf)
     monkeypatch.setattr(planes, "LEAST_DENSITY", 0)
 
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*particles waited")
 @pytest.fixture(autouse=True, params=ordinary(["slots", "planes"], "planes"))
 def _engine(request, monkeypatch):
     """All of them with either storage."""
-    monkeypatch.setattr(planes, "LEAST_SITES", 0 if request.param == "planes" else np.inf)
+    monkeypatch.setattr(planes, "MANY_SITES", 0 if request.param == "planes" else np.inf)
     monkeypatch.setattr(planes, "LEAST_DENSITY", 0)
 
 

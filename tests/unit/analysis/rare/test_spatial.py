@@ -56,7 +56,7 @@ def test_births_in_planes_have_the_exact_law(monkeypatch, tmp_path):
     path = tmp_path / "births.h5"
     few = {"checkpoint": path, "runs": 2, "walkers": 2, "rounds": 2, "bins": 2}
     walk(**few)
-    monkeypatch.setattr(planes, "LEAST_SITES", 0)
+    monkeypatch.setattr(planes, "MANY_SITES", 0)
     monkeypatch.setattr(planes, "LEAST_DENSITY", 0)
     actual = walk(target="A >= 6", runs=12, walkers=3, bins=3, rounds=3)
     exact = tail(6, SITES * 100)
