@@ -73,7 +73,7 @@ class KernelSource:
 
     file: str
     entries: tuple[str, ...]
-    generated: Mapping[str, str] = field(default_factory=dict, hash=False)
+    generated: Mapping[str, str] = field(default_factory=dict)
     lane_bytes: int = 0
     block_bytes: int = 0
     first: KernelSource | None = None

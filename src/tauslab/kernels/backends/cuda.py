@@ -8,7 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -320,15 +320,16 @@ class CudaBackend(CudaStyle):
         return f"{self._device.pci_bus_id} {self._properties.get('uuid')!r}"
 
     def compile(self, source: KernelSource) -> CudaProgram:
-        """Compile with NVRTC for this device, or take what is loaded or in the cache."""
+        """Compile with NVRTC for this device, or take the cubin from the cache."""
         self._device.use()
-        architecture = f"sm_{self.capability[0]}{self.capability[1]}"
-        first = source.first
-        better = None if first is None else _compile_in_background(source, architecture)
-        if first is None or better is None:
-            return _program_of(source, architecture, self._device.id, self.multiprocessors)
-        path, layouts = cubin_of(first, architecture, quickly=True)
-        return CudaProgram(path, first, layouts, self.multiprocessors, better)
+        architecture, better = f"sm_{self.capability[0]}{self.capability[1]}", None
+        if source.first is not None:
+            better = _compile_in_background(source, architecture)
+        if better is not None:
+            assert source.first is not None
+            source = source.first
+        path, layouts = cubin_of(source, architecture, quickly=better is not None)
+        return CudaProgram(path, source, layouts, self.multiprocessors, better)
 
     def stream(self, *, urgent: bool = False, waited: bool = False) -> CudaStream:
         """Open a stream; the device takes a priority out of its range for the nearest it has."""
@@ -494,18 +495,6 @@ class CudaBackend(CudaStyle):
         pool = cupy.get_default_memory_pool()
         if pool.free_bytes() > _KEPT:
             pool.free_all_blocks()
-
-
-@lru_cache(64)
-def _program_of(
-    source: KernelSource,
-    architecture: str,
-    device: int,  # noqa: ARG001 - the current one, on which it stays loaded
-    multiprocessors: int,
-) -> CudaProgram:
-    """The program of a source, which stays loaded for later calls."""
-    path, layouts = cubin_of(source, architecture)
-    return CudaProgram(path, source, layouts, multiprocessors)
 
 
 def cubin_of(
