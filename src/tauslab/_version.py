@@ -10,6 +10,7 @@ BITS_SINCE = {
     "ensemble of jumps within steps": 13, "ensemble of conditions": 11, "ensemble of pulses": 15,
     "ensemble of clocks": 15, "ensemble of clocks that events set": 15,
     "ensemble of pulses that unchanged species move": 16,
+    "ensemble of events at times beside triggers": 18,
     "lattice": 1, "lattice with reactions": 2, "lattice with objects and hooks": 13,
     "lattice sweep": 18,
 }  # fmt: skip

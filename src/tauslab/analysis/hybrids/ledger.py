@@ -67,13 +67,13 @@ class Ledger:
         Rounding down would show parts with counts half a unit too little of a pool that changes
         continuously, at any interval of exchange.
         """
-        rest = self.rest[:, pools]
-        rest = np.where(whole, rest >= _HALF, rest) if whole.any() else rest
-        units: FloatArray = self.whole[:, pools] + rest
+        held, rest = self.whole[:, pools], self.rest[:, pools]
+        units: FloatArray = held + rest
         if units.min(initial=0.0) < 0:
             self.least[pools] = np.minimum(self.least[pools], units.min(axis=0))
-            np.maximum(units, 0.0, out=units)
-        return units
+        if whole.any():
+            units = np.where(whole, held + (rest >= _HALF), units)
+        return np.maximum(units, 0.0, out=units)
 
     def add(self, change: FloatArray, pools: Columns, *, whole_ones: bool = False) -> None:
         """Add units ``[cell, one of pools]``, of which each occurs once; none where not finite.

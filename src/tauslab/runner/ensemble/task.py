@@ -84,6 +84,7 @@ from tauslab.store.format.versions import (
     BESIDE_NOISE,
     CLOCKS,
     JUMPS,
+    MIXED_EVENTS,
     SET_BY_EVENTS,
     THINNED_RATES,
     UNCHANGED,
@@ -124,10 +125,13 @@ class Task(ABC):
     def clocks(self, varying: Collection[str]) -> dict[str, str]:
         """Attributes of the file where laws or triggers use a clock or `moving_breaks`.
 
-        Another where species that are not fixed, but that nothing changes, move pulses.
+        Others where species that are not fixed, but that nothing changes, move pulses, and where
+        some events have times and others triggers.
         """
         network = self.network
         result = self._clocks(varying)
+        if len({*map(type, network.events)}) > 1:
+            result |= {MIXED_EVENTS: "1"}
         if network.rates or uses_time(network):
             moving, _ = names_beside_time(with_clocks(network))
             if moving & unchanged_species(network) - {*network.constant_species()}:

@@ -17,6 +17,7 @@ BITS = "bits_version"  # attribute of the root: the version of the bits of the f
 THINNED_RATES = "thinned_rates"  # attribute of runs that thin time-dependent rates
 CLOCKS = "clocks"  # of runs whose laws use a quantity with a constant rate rule, or moving pulses
 SET_BY_EVENTS = "set by events"  # what `CLOCKS` is where events or draws set times of pulses
+MIXED_EVENTS = "mixed_events"  # of runs with events at times and events with triggers
 UNCHANGED = "unchanged"  # of runs in which species that nothing changes move pulses of the time
 CONDITIONS = "conditions"  # of runs of equations that compare quantities
 PULSES = "pulses"  # what `CONDITIONS` is where rates have narrow pulses of these

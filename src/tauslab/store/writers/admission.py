@@ -28,6 +28,7 @@ from tauslab.store.format.versions import (
     CLOCKS,
     CONDITIONS,
     JUMPS,
+    MIXED_EVENTS,
     PULSES,
     SET_BY_EVENTS,
     THINNED_RATES,
@@ -102,6 +103,7 @@ def warn_of_other_bits(path: Path, attributes: Mapping[str, Any], layout: Layout
     kinds = {
         " of clocks that events set": own.get(CLOCKS) == SET_BY_EVENTS,
         " of clocks": CLOCKS in own,
+        " of events at times beside triggers": MIXED_EVENTS in own,
         " of pulses that unchanged species move": UNCHANGED in own,
         " of noise": own.get(JUMPS) == BESIDE_NOISE,
         " of jumps within steps": own.get(JUMPS) == WITHIN_STEPS,

@@ -1151,6 +1151,7 @@ def test_a_pool_never_shows_less_than_nothing():
     ledger.add(np.array([[1.0], [0.3]]), pool)
     assert ledger.seen(pool, whole).tolist() == [[1], [1]]
     assert np.allclose(ledger.whole + ledger.rest, [[0.5], [1.0]])
+    assert np.allclose(ledger.least, -0.5)  # before rounding
     ledger.billed += np.array([[2.0], [0.25]])
     ledger.settle()
     assert ledger.paid.tolist() == [[0], [0.25]]

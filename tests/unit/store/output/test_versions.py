@@ -222,3 +222,20 @@ def test_pulses_that_unchanged_species_move_have_other_bits_since_version_16(
         ts.run(net, times=[7.0], n=4, **given).close()
     ts.run(net, device="cpu", append_to=6, output=path).close()
     assert any("bits of version 15" in str(one.message) for one in recwarn) == (not fixed)
+
+
+@pytest.mark.parametrize("triggered", [True, False])
+def test_events_at_times_beside_triggers_have_other_bits_since_version_18(
+    tmp_path, monkeypatch, recwarn, triggered
+):
+    path, net = tmp_path / "a.h5", ts.Network("mixed")
+    net.add_species("X", 0)
+    net.add_reaction("-> X", rate=1.0)
+    net.add_event("first", time=0.5, assignments={"X": "X + 1"})
+    if triggered:
+        net.add_event("second", trigger="time > 0.6", assignments={"X": "2 * X"})
+    with monkeypatch.context() as earlier:
+        earlier.setattr(versions, "BITS_VERSION", 17)
+        ts.run(net, times=[1.0], seed=1, device="cpu", n=4, output=path).close()
+    ts.run(net, device="cpu", append_to=6, output=path).close()
+    assert any("bits of version 17" in str(one.message) for one in recwarn) == triggered
