@@ -1,8 +1,9 @@
 """Sums in one fixed tree, also of rows that lie on several ranks.
 
-Neighbours are added, then neighbouring sums, on any machine. The device of a rank adds up the
-blocks that lie within its part of a row, and blocks of blocks. What is in none of the next larger
-ones travels: the largest sums, and for each size some beside the cuts.
+Neighbours are added, then neighbouring sums, on any machine. The device of a rank adds the
+blocks that lie within its part of a row, then blocks of these sums, and so on. Ranks exchange only
+the sums that belong to no complete larger block: the largest ones, and a few of each size beside
+the cuts.
 """
 
 from __future__ import annotations

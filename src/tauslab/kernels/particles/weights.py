@@ -464,8 +464,8 @@ class DeviceWeights:
 class PartWeights(DeviceWeights):
     """Weights of the part `start` to `stop` of one row, of which other devices have the rest.
 
-    Sums come in pieces: of each of `in_levels` what is before whole blocks and behind them. What
-    all devices together find out, such as the largest weight, they are given.
+    A device returns its sums in pieces: for each level of `in_levels`, the entries before and after
+    the whole blocks. Values of the whole row, such as the largest weight, are passed to it.
     """
 
     def __init__(
@@ -596,7 +596,8 @@ class PartWeights(DeviceWeights):
 
         Returns
         -------
-        What waits for the sum. The device then adds up the sums of each particle.
+        A function that waits for the sum and returns it. The device then computes the cumulative
+        sum of each particle.
         """
         entries = _SUMS if self._pieces else ("add_in_order",)
         self._climb(entries[0], start)
@@ -644,11 +645,11 @@ def _value_at(place: IntArray, *, real: bool) -> FloatArray:
 
 
 def in_levels(start: int, stop: int) -> Iterator[_Level]:
-    """Levels of the tree in which a part of a row is added: numbers, blocks, blocks of blocks, ...
+    """Levels of the tree that adds a part of a row: numbers, blocks, blocks of blocks, ...
 
-    A block has `BLOCK` numbers, or 32 blocks of the level below. Of each level: the place of the
-    first of this part in the row, and, counted from it, those before the first whole block of the
-    next level, in whole blocks (none at the last level), and behind.
+    A block has `BLOCK` numbers, or 32 blocks of the level below. For each level: the position of
+    the part's first entry in the row, and, counted from it, the entries before the first whole
+    block of the next level, the entries in whole blocks (none at the last level), and the rest.
     """
     each, whole = BLOCK, slice(0, 1)
     while whole.start < whole.stop:

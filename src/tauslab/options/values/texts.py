@@ -83,7 +83,7 @@ def some(names: Iterable[str], most: int = 8) -> str:
 
 
 def formula_hint(text: str, names: Iterable[str]) -> str:
-    """What to do where a formula of recorded `names` is asked for; else nothing.
+    """Hint for an error message, if `text` is a formula of recorded `names`; otherwise empty.
 
     >>> formula_hint("A + B", "AB"), formula_hint("C", "AB")
     ('; a formula is computed from arrays such as result["A"]', '')

@@ -168,7 +168,7 @@ def at_rest(lattice: LatticeData, values: LatticeValues, reached: BoolArray) -> 
 def trapped(lattice: LatticeData, values: LatticeValues) -> list[tuple[str, str]]:
     """Species and site types of particles at the start that neither move nor react there.
 
-    Those that move or react nowhere are meant to rest, as obstacles do.
+    Species that neither move nor react in any site type, such as obstacles, are not listed.
     """
     placed: BoolArray = expected_occupancy(lattice, values)[0] > 0
     busy: BoolArray = np.asarray((values.diffusion > 0).any(axis=1))
